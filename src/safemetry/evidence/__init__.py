@@ -1,0 +1,1 @@
+"""Evidence: schema, validation, maps, the study store, success rules, the response matrix."""

@@ -1,0 +1,243 @@
+"""Evidence: judgements that passed the border, the items they speak of, and the judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import duckdb
+import narwhals.stable.v2 as nw
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from safemetry.errors import InputError
+from safemetry.evidence import border, frames
+from safemetry.evidence.engine import connect
+from safemetry.evidence.identity import JudgeIdentity
+from safemetry.evidence.maps import EvidenceMap, Scale, make_map
+from safemetry.evidence.schema import ITEM_COLUMNS, JUDGEMENTS, NAMES
+from safemetry.evidence.success import SuccessRule
+
+ITEM_KEY: Final = ("run", "item")
+_CONTEXT: Final = tuple(column.name for column in ITEM_COLUMNS)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Judgements ready to be counted.
+
+    Parameters
+    ----------
+    rows
+        Lazy frame with the columns of the judgements table.
+    items
+        One row per run and item, with the item columns (benchmark, category, attack, behaviour,
+        pair, intent, language).
+    instruments
+        The judges that occur, with their scales and what they gave.
+    map
+        Class order and the rest of the map.
+    sources
+        Names of what was read.
+    warnings
+        What a reader of the numbers must know.
+    default_rule
+        Success rule where the user names none.
+    identities
+        Parts of each judge's identity, where known.
+    targets
+        Target -> its settings, where known.
+    unjudged
+        Responses that no judge was asked about, where the source records them.
+    """
+
+    rows: nw.LazyFrame[Any]
+    items: pa.Table
+    instruments: Mapping[str, border.Instrument]
+    map: EvidenceMap
+    sources: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    default_rule: SuccessRule = field(default_factory=SuccessRule)
+    identities: tuple[JudgeIdentity, ...] = ()
+    targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    unjudged: int = 0
+
+    def filter(self, **values: str) -> Evidence:
+        """The rows in which every named column has the given value.
+
+        Raises
+        ------
+        InputError
+            For a column that the judgements table does not have, or a value that never occurs.
+        """
+        rows = self.rows
+        for name, value in values.items():
+            if name not in NAMES:
+                raise InputError(
+                    f"there is no column {name!r} to filter by",
+                    fix=f"the columns are {', '.join(NAMES)}",
+                )
+            column = nw.col(name)
+            if pa.types.is_string(JUDGEMENTS.field(name).type):
+                rows = rows.filter((column == value).fill_null(value=False))
+            else:
+                try:
+                    number = float(value)
+                except ValueError as error:
+                    raise InputError(f"column {name!r} holds numbers, not {value!r}") from error
+                rows = rows.filter((column == number).fill_null(value=False))
+        found = distinct(rows, "judge")
+        if not found:
+            said = ", ".join(f"{name}={value}" for name, value in values.items())
+            raise InputError(f"no row has {said}", fix="look at the values with safemetry rates")
+        return replace(
+            self,
+            rows=rows,
+            items=_items(rows),
+            instruments={judge: self.instruments[judge] for judge in sorted(found)},
+        )
+
+    @property
+    def targets_seen(self) -> tuple[str, ...]:
+        """The targets that occur, sorted."""
+        return tuple(distinct(self.rows, "target"))
+
+
+def distinct(rows: nw.LazyFrame[Any], name: str) -> list[str]:
+    """The values of a column, sorted, null left out."""
+    return sorted(value for value in groups(rows, [name])[name].to_pylist() if value is not None)
+
+
+def groups(rows: nw.LazyFrame[Any], columns: Sequence[str]) -> pa.Table:
+    """The combinations of values that occur, in no particular order."""
+    # A window over every row is what `unique` makes on some engines; grouping is a hash table.
+    grouped = rows.group_by(*columns, drop_null_keys=False).agg(nw.len().alias("rows"))
+    return grouped.select(*columns).collect("pyarrow").to_arrow()
+
+
+def as_evidence(
+    data: Any,
+    evidence_map: EvidenceMap | Mapping[str, Any] | None = None,
+    *,
+    scales: Mapping[str, Scale] | None = None,
+    place: border.Place | str = "table",
+    connection: duckdb.DuckDBPyConnection | None = None,
+) -> Evidence:
+    """Evidence from a table: whatever narwhals accepts, or evidence that already is.
+
+    Parameters
+    ----------
+    data
+        A data frame (pandas, Polars, PyArrow, PySpark, Dask, ...), a DuckDB relation, or an
+        `Evidence`. Columns as in the judgements table: `target`, `item`, and `label` or `score`
+        at least.
+    evidence_map
+        A map, or a mapping with its entries.
+    scales
+        Scales that the format of the source fixes; the map overrides them.
+    place
+        Name of the source for error messages, and the run where there is no column for it.
+    connection
+        DuckDB connection to count on; a fresh one by default.
+
+    Raises
+    ------
+    InputError
+        Naming row, column and the fix; see `safemetry.evidence.border.admit`. Also where an item
+        has two intents, or two values of another item column.
+    """
+    if isinstance(data, Evidence):
+        return data
+    known = make_map(evidence_map or {})
+    rows, instruments = border.admit(
+        data, connection or connect(), known, scales=scales, place=place
+    )
+    name = place if isinstance(place, str) else place.name
+    return assemble(rows, instruments, known, sources=(name,))
+
+
+def assemble(
+    rows: nw.LazyFrame[Any],
+    instruments: Mapping[str, border.Instrument],
+    evidence_map: EvidenceMap,
+    *,
+    sources: Sequence[str],
+) -> Evidence:
+    """Evidence from admitted rows, with one consistent context per item.
+
+    An item that stands under several attacks is a behaviour by this package's words: it is split
+    into one item per attack, and the id becomes the behaviour where there is none.
+
+    Raises
+    ------
+    InputError
+        Where an item has two intents, or two values of another item column.
+    """
+    warnings = []
+    items = _items(rows)
+    if _repeated(items).num_rows and len(pc.unique(items["attack"])) > 1:
+        rows = _split_by_attack(rows)
+        items = _items(rows)
+        warnings.append(
+            "Item ids repeat across attacks: each attack on an id counts as an item of its own, "
+            "and the id as the behaviour."
+        )
+    _refuse_mixed(rows, items)
+    return Evidence(
+        rows, items, instruments, evidence_map, sources=tuple(sources), warnings=tuple(warnings)
+    )
+
+
+def _items(rows: nw.LazyFrame[Any]) -> pa.Table:
+    columns = [*ITEM_KEY, *_CONTEXT]
+    table = groups(rows, columns)
+    return table.sort_by([(name, "ascending") for name in columns])
+
+
+def _repeated(items: pa.Table) -> pa.Table:
+    """Run and item of the items that have more than one context."""
+    counts = items.group_by(list(ITEM_KEY)).aggregate([([], "count_all")])
+    return counts.filter(pc.greater(counts["count_all"], 1))
+
+
+def _split_by_attack(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    attacked = ~nw.col("attack").is_null()
+    split = nw.concat_str([nw.col("item"), nw.col("attack")], separator=" / ")
+    return rows.with_columns(
+        nw.when(attacked).then(split).otherwise(nw.col("item")).alias("item"),
+        nw.when(nw.col("behaviour").is_null())
+        .then(nw.col("item"))
+        .otherwise(nw.col("behaviour"))
+        .alias("behaviour"),
+    ).select(*NAMES)
+
+
+def _refuse_mixed(rows: nw.LazyFrame[Any], items: pa.Table) -> None:
+    """Refuse an item with two contexts, naming a row of the second one."""
+    repeated = _repeated(items).sort_by([(name, "ascending") for name in ITEM_KEY])
+    if not repeated.num_rows:
+        return
+    run, item = (repeated[name][0].as_py() for name in ITEM_KEY)
+    mine = items.filter(
+        pc.and_(pc.equal(items["run"], run), pc.equal(items["item"], item))
+    ).to_pylist()
+    varying = [name for name in _CONTEXT if len({row[name] for row in mine}) > 1]
+    column = "intent" if "intent" in varying else varying[0]
+    found = (
+        rows.filter((nw.col("run") == run) & (nw.col("item") == item))
+        .select(column, "source_file", frames.ROW)
+        .sort(frames.ROW)
+        .collect("pyarrow")
+        .to_arrow()
+        .to_pylist()
+    )
+    second = next((row for row in found if row[column] != found[0][column]), found[0])
+    raise InputError(
+        f"item {item!r} has {column} {found[0][column]!r} in one row and {second[column]!r} in "
+        "another",
+        file=second["source_file"],
+        row=second[frames.ROW],
+        column=column,
+        fix="an item has one; give the two prompts different ids",
+    )

@@ -1,0 +1,225 @@
+"""The map: how the words of a source become the words of the judgements table.
+
+A map is a small YAML file. Nothing in it is guessed: what a source leaves open (what its labels
+mean, which end of a score is safe, which prompts are harmful) is said here once, and the map is
+kept with the evidence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from safemetry.errors import InputError
+from safemetry.evidence.schema import BY_NAME, CLASSES, OUTSIDE, Intent, Reason, Status
+
+
+def _text(value: object) -> object:
+    """YAML reads `yes`, `1` and `True` as their types; a cell is text, so compare as text."""
+    return str(value) if isinstance(value, bool | int | float) else value
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+MISSING_PREFIX = "missing:"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Scale(_Strict):
+    """A judge: its classes, the range of its score, and which end of the score is safe."""
+
+    classes: tuple[str, ...] | None = None
+    labels: dict[Text, Text] = Field(default_factory=dict)
+    scale_min: float | None = None
+    scale_max: float | None = None
+    higher_is: Literal["safer", "worse"] | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if (
+            self.scale_min is not None
+            and self.scale_max is not None
+            and self.scale_min >= self.scale_max
+        ):
+            msg = "scale_min must be below scale_max"
+            raise ValueError(msg)
+        return self
+
+
+class FromColumn(_Strict):
+    """A column of the source whose values are translated."""
+
+    column: str
+    values: dict[Text, Text]
+
+
+class Limits(_Strict):
+    """How much of a source is read before it is refused.
+
+    Sizes are bytes. A document (one JSON value) is held in memory whole, so its limit is lower
+    than that of a table, which is read in pieces.
+    """
+
+    table_bytes: int = Field(default=64 * 2**30, gt=0)
+    document_bytes: int = Field(default=2**30, gt=0)
+    line_bytes: int = Field(default=64 * 2**20, gt=0)
+    expanded_bytes: int = Field(default=32 * 2**30, gt=0)
+    expansion: int = Field(default=200, gt=1)
+    rows: int = Field(default=2_000_000_000, gt=0)
+    id_characters: int = Field(default=10_000, gt=0)
+
+
+class EvidenceMap(_Strict):
+    """What a study or a command knows about its sources beyond what they say themselves.
+
+    Attributes
+    ----------
+    columns
+        Our column -> the column of the source (for nested logs a dotted path such as
+        ``metadata.category``).
+    constants
+        Our column -> one value for every row.
+    classes, outside
+        The class order from least to most compliant, and the classes outside it.
+    labels
+        Label of the source -> class, or ``missing:REASON`` where the label is no verdict.
+    intent
+        ``harmful``, ``benign`` or ``contested`` for every row, or a column and its values.
+    status
+        A column and its values -> ``ok`` or a reason (the row then has no verdict).
+    judges
+        Judge -> its scale; ``"*"`` stands for every judge not named.
+    label_columns
+        Label table: column -> judge (or a list of columns that are judges).
+    rewarded
+        Wide matrix: the cell value that the benchmark rewards.
+    encoding
+        Text encoding of tables.
+    target_refusal
+        What Inspect's unscored reason ``refusal`` becomes: the label ``refuse`` or ``missing``.
+    limits
+        Size limits.
+    """
+
+    columns: dict[str, str] = Field(default_factory=dict)
+    constants: dict[str, Text] = Field(default_factory=dict)
+    classes: tuple[str, ...] = CLASSES
+    outside: tuple[str, ...] = OUTSIDE
+    labels: dict[Text, Text] = Field(default_factory=dict)
+    intent: Intent | FromColumn | None = None
+    status: FromColumn | None = None
+    judges: dict[str, Scale] = Field(default_factory=dict)
+    label_columns: dict[str, str] | tuple[str, ...] | None = None
+    rewarded: int = 1
+    encoding: str = "utf-8"
+    target_refusal: Literal["refuse", "missing"] = "refuse"
+    limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for place, names in (("columns", self.columns), ("constants", self.constants)):
+            for name in names:
+                if name not in BY_NAME:
+                    msg = f"{place}: {name!r} is not a column of the judgements table"
+                    raise ValueError(msg)
+        if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
+            msg = "classes: give at least two different classes, least compliant first"
+            raise ValueError(msg)
+        if both := set(self.classes) & set(self.outside):
+            msg = f"classes: {sorted(both)} stand both inside and outside the order"
+            raise ValueError(msg)
+        for place, labels in [
+            ("labels", self.labels),
+            *((f"judges.{name}.labels", judge.labels) for name, judge in self.judges.items()),
+        ]:
+            for raw, label in labels.items():
+                self._check_label(place, raw, label)
+        for name, judge in self.judges.items():
+            for label in judge.classes or ():
+                if label not in self.known_labels:
+                    msg = f"judges.{name}.classes: {label!r} is not a class of this map"
+                    raise ValueError(msg)
+        if isinstance(self.intent, FromColumn):
+            for raw, value in self.intent.values.items():
+                if value not in set(Intent):
+                    msg = f"intent.values.{raw}: {value!r} is not one of {', '.join(Intent)}"
+                    raise ValueError(msg)
+        if self.status is not None:
+            for raw, value in self.status.values.items():
+                if value != Status.OK and value not in set(Reason):
+                    msg = f"status.values.{raw}: {value!r} is neither ok nor a known reason"
+                    raise ValueError(msg)
+        return self
+
+    def _check_label(self, place: str, raw: str, label: str) -> None:
+        if label.startswith(MISSING_PREFIX):
+            reason = label.removeprefix(MISSING_PREFIX)
+            if reason not in set(Reason):
+                msg = f"{place}.{raw}: {reason!r} is not one of {', '.join(Reason)}"
+                raise ValueError(msg)
+        elif label not in self.known_labels:
+            msg = f"{place}.{raw}: {label!r} is not a class of this map"
+            raise ValueError(msg)
+
+    @property
+    def known_labels(self) -> tuple[str, ...]:
+        """Every class a label may be, inside the order and outside it."""
+        return (*self.classes, *self.outside)
+
+    def scale(self, judge: str) -> Scale:
+        """What the map says about one judge."""
+        return self.judges.get(judge) or self.judges.get("*") or Scale()
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that change with any entry of the map."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_map(path: str | Path) -> EvidenceMap:
+    """Read a map from a YAML file.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read, is not YAML, or holds an entry that a map does not know.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read the map ({error.strerror})", file=str(path)) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        said = " ".join(str(error).split())
+        raise InputError(f"the map is not readable YAML ({said})", file=str(path)) from error
+    return make_map(content or {}, file=str(path))
+
+
+def make_map(content: Mapping[str, Any] | EvidenceMap, *, file: str | None = None) -> EvidenceMap:
+    """Build a map from a mapping with the same entries as the YAML file.
+
+    Raises
+    ------
+    InputError
+        Naming the first entry that is wrong.
+    """
+    if isinstance(content, EvidenceMap):
+        return content
+    if not isinstance(content, Mapping):
+        raise InputError("a map is a mapping of entries", file=file, fix="see docs/evidence.md")
+    try:
+        return EvidenceMap.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        said = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"map entry {place}: {said}" if place else f"map: {said}", file=file) \
+            from error

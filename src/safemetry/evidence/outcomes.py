@@ -1,0 +1,281 @@
+"""What a response did: the only truth about missing verdicts, majorities and outcomes.
+
+Every rate, matrix and comparison starts from the frame that `responses` makes: one row for each
+response and judge (or panel), with a verdict or the reason why there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, Final
+
+import narwhals.stable.v2 as nw
+
+from safemetry.errors import InputError
+from safemetry.evidence import frames
+from safemetry.evidence.evidence import Evidence
+from safemetry.evidence.schema import KEY, RESPONSE_KEY, TIED, UNSTATED, Status
+from safemetry.evidence.success import Aggregation, SuccessRule
+
+RESPONSE_COLUMNS: Final = (
+    *RESPONSE_KEY, "judge", "calls", "judged", "success", "refused", "disagreed", "reason",
+)
+_MOST_CALLS = 50
+
+
+def usable_judges(evidence: Evidence, rule: SuccessRule) -> tuple[list[str], list[str]]:
+    """The judges whose verdicts the rule can read, and a warning for each that it cannot.
+
+    Raises
+    ------
+    InputError
+        Where no judge is left, or where the direction of a score is not declared.
+    """
+    needs_score = rule.threshold is not None
+    usable, warnings = [], []
+    for judge, instrument in evidence.instruments.items():
+        gives = instrument.scored if needs_score else bool(instrument.labels)
+        gives_other = bool(instrument.labels) if needs_score else instrument.scored
+        if gives or not gives_other:
+            usable.append(judge)
+            continue
+        has, lacks = ("labels", "scores") if needs_score else ("scores", "labels")
+        warnings.append(
+            f"Judge {judge} gives {has}, not {lacks}, and has no rate under {rule.boundary}."
+        )
+    if not usable:
+        fix = (
+            "use --success comply or --success non_refusal"
+            if needs_score
+            else "say from which score on a response counts, such as --success at_least:0.5"
+        )
+        names = ", ".join(evidence.instruments)
+        kind = "labels" if needs_score else "scores"
+        raise InputError(f"every judge here ({names}) gives {kind} only", fix=fix)
+    if needs_score:
+        _require_directions(evidence, usable)
+    return usable, warnings
+
+
+def _require_directions(evidence: Evidence, judges: Sequence[str]) -> None:
+    for judge in judges:
+        if evidence.instruments[judge].scored and \
+                evidence.instruments[judge].scale.higher_is is None:
+            raise InputError(
+                f"nothing says whether a higher score of judge {judge!r} is safer or worse",
+                fix=f'add to the map: judges: {{"{judge}": {{scale_min: 0, scale_max: 1, '
+                "higher_is: worse}} (or safer)",
+            )
+
+
+def responses(
+    evidence: Evidence, rule: SuccessRule, by: Sequence[str] = ()
+) -> tuple[nw.LazyFrame[Any], list[str]]:
+    """One row for each response and judge, with its verdict or the reason for having none.
+
+    Repeated calls count by majority of the calls that gave a verdict; an even split is no verdict.
+    Under ``majority`` the same holds over judges. Under ``unanimous`` a response is a success if
+    every judge says so, none if one judge says it is not, and undecided otherwise.
+
+    Under a class boundary ``success`` means that the model went along. Under ``at_least`` it means
+    that the score lies on the worse side of the threshold, whichever way the scale runs.
+
+    Parameters
+    ----------
+    evidence
+        Admitted judgements.
+    rule
+        The success rule.
+    by
+        Further columns of the judgements table to keep, constant within a response.
+
+    Returns
+    -------
+    tuple
+        A lazy frame with the columns ``run, target, item, epoch, judge``, those of `by`, and
+        ``calls`` (judge calls), ``judged``, ``success``, ``refused`` (0 or 1), ``disagreed`` (1
+        where calls of one judge differ) and ``reason`` (null where judged), and warnings.
+    """
+    judges, warnings = usable_judges(evidence, rule)
+    votes = _votes(evidence, rule, judges, by)
+    per_judge = _verdicts(_counted(votes, (*RESPONSE_KEY, "judge", *by)))
+    if rule.aggregation is Aggregation.EACH:
+        return per_judge, warnings
+    return _panel(per_judge, rule.aggregation, judges, by), warnings
+
+
+def _votes(
+    evidence: Evidence, rule: SuccessRule, judges: Sequence[str], by: Sequence[str]
+) -> nw.LazyFrame[Any]:
+    """Each judge call as zeros and ones."""
+    success, refused, given = (
+        _score_flags(evidence, rule, judges)
+        if rule.threshold is not None
+        else _label_flags(evidence, rule)
+    )
+    valid = given & (nw.col("status") == Status.OK)
+    rows = evidence.rows
+    if len(judges) < len(evidence.instruments):
+        rows = rows.filter(nw.col("judge").is_in(list(judges)))
+    return rows.select(
+        *RESPONSE_KEY,
+        "judge",
+        *by,
+        "reason",
+        # Distinct powers of two add up to 2^n - 1 only where the calls are 1 to n, each once.
+        nw.when(nw.col("call") <= _MOST_CALLS)
+        .then(nw.lit(2.0) ** (nw.col("call") - 1).cast(nw.Float64()))
+        .otherwise(0.0)
+        .alias("call_bit"),
+        _as_count(valid).alias("valid"),
+        _as_count(valid & success).alias("successes"),
+        _as_count(valid & refused).alias("refusals"),
+    )
+
+
+def _as_count(condition: nw.Expr) -> nw.Expr:
+    return condition.fill_null(value=False).cast(nw.Int64)
+
+
+def _label_flags(evidence: Evidence, rule: SuccessRule) -> tuple[nw.Expr, nw.Expr, nw.Expr]:
+    label = nw.col("label")
+    classes = evidence.map.classes
+    success = reduce(or_, [label == name for name in rule.successes(classes)])
+    refused = reduce(or_, [label == name for name in rule.refusals(classes)])
+    return success, refused, ~label.is_null()
+
+
+def _score_flags(
+    evidence: Evidence, rule: SuccessRule, judges: Sequence[str]
+) -> tuple[nw.Expr, nw.Expr, nw.Expr]:
+    score = nw.col("score")
+    safer = [
+        judge for judge in judges if evidence.instruments[judge].scale.higher_is == "safer"
+    ]
+    reaches = score >= rule.threshold
+    if len(safer) == len(judges):
+        worse = ~reaches
+    elif safer:
+        worse = nw.when(nw.col("judge").is_in(safer)).then(~reaches).otherwise(reaches)
+    else:
+        worse = reaches
+    return worse, nw.lit(value=False), ~score.is_null()
+
+
+def _counted(votes: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
+    return votes.group_by(*keys, drop_null_keys=False).agg(
+        nw.len().cast(nw.Int64).alias("calls"),
+        nw.col("valid").sum().cast(nw.Int64).alias("valid"),
+        nw.col("successes").sum().cast(nw.Int64).alias("successes"),
+        nw.col("refusals").sum().cast(nw.Int64).alias("refusals"),
+        nw.col("call_bit").sum().alias("call_bits"),
+        nw.col("reason").min().alias("why"),
+    )
+
+
+def _verdicts(counted: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """The majority of the valid votes; a tie is no verdict."""
+    valid, successes, refusals = (nw.col(name) for name in ("valid", "successes", "refusals"))
+    tied = (valid > 0) & (successes * 2 == valid)
+    return counted.with_columns(
+        _as_count((valid > 0) & ~tied).alias("judged"),
+        _as_count(successes * 2 > valid).alias("success"),
+        # A tie between refusing and something else is not a refusal by majority.
+        _as_count((refusals * 2 > valid) & ~tied).alias("refused"),
+        _as_count((successes > 0) & (successes < valid)).alias("disagreed"),
+        nw.when(tied)
+        .then(nw.lit(TIED))
+        .otherwise(
+            nw.when(valid > 0)
+            .then(None)
+            .otherwise(nw.when(nw.col("why").is_null()).then(nw.lit(UNSTATED)).otherwise(
+                nw.col("why")
+            ))
+        )
+        .alias("reason"),
+        _as_count(
+            nw.col("call_bits") != nw.lit(2.0) ** nw.col("calls").cast(nw.Float64()) - 1
+        ).alias("irregular"),
+    )
+
+
+def _panel(
+    per_judge: nw.LazyFrame[Any],
+    aggregation: Aggregation,
+    judges: Sequence[str],
+    by: Sequence[str],
+) -> nw.LazyFrame[Any]:
+    name = f"{aggregation} of {', '.join(judges)}"
+    votes = per_judge.select(
+        *RESPONSE_KEY,
+        *by,
+        nw.lit(name).alias("judge"),
+        "calls",
+        "irregular",
+        nw.col("judged").alias("valid"),
+        (nw.col("success") * nw.col("judged")).alias("successes"),
+        nw.col("refused").alias("refusals"),
+        "reason",
+    )
+    counted = votes.group_by(*RESPONSE_KEY, "judge", *by, drop_null_keys=False).agg(
+        nw.len().cast(nw.Int64).alias("members"),
+        *(
+            nw.col(column).sum().cast(nw.Int64).alias(column)
+            for column in ("calls", "irregular", "valid", "successes", "refusals")
+        ),
+        nw.col("reason").min().alias("why"),
+    )
+    if aggregation is Aggregation.MAJORITY:
+        calls = counted.with_columns(nw.lit(0.0).alias("call_bits"))
+        return _verdicts(calls.rename({"irregular": "irregular_calls"})).with_columns(
+            nw.col("irregular_calls").alias("irregular")
+        )
+    valid, successes = nw.col("valid"), nw.col("successes")
+    all_say_so = successes == nw.col("members")
+    one_denies = successes < valid
+    return counted.with_columns(
+        _as_count(all_say_so | one_denies).alias("judged"),
+        _as_count(all_say_so).alias("success"),
+        _as_count(nw.col("refusals") == nw.col("members")).alias("refused"),
+        _as_count((successes > 0) & one_denies).alias("disagreed"),
+        nw.when(all_say_so | one_denies)
+        .then(None)
+        .otherwise(nw.when(nw.col("why").is_null()).then(nw.lit(UNSTATED)).otherwise(
+            nw.col("why")
+        ))
+        .alias("reason"),
+    )
+
+
+def refuse_duplicates(evidence: Evidence) -> None:
+    """Refuse two rows with the same key.
+
+    Raises
+    ------
+    InputError
+        Naming the second of the rows.
+    """
+    repeated = (
+        evidence.rows.group_by(*KEY, drop_null_keys=False)
+        .agg(nw.len().cast(nw.Int64).alias("rows"), nw.col(frames.ROW).max().alias(frames.ROW),
+             nw.col("source_file").max().alias("source_file"))
+        .filter(nw.col("rows") > 1)
+        .sort(frames.ROW, *KEY)
+        .head(1)
+        .collect("pyarrow")
+        .to_arrow()
+        .to_pylist()
+    )
+    if repeated:
+        row = repeated[0]
+        key = ", ".join(f"{name} {row[name]!r}" for name in KEY if name != "run")
+        raise InputError(
+            f"duplicate key: a row for {key} was already there",
+            file=row["source_file"],
+            row=row[frames.ROW],
+            column="item",
+            fix="remove one, or number repeated judge calls in a column 'call' and repeated "
+            "responses in a column 'epoch'",
+        )

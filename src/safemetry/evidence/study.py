@@ -1,0 +1,564 @@
+"""The study: an append-only directory of evidence that any engine can read.
+
+See ``docs/study.md`` for the layout and for what crashes and concurrent writers do.
+"""
+
+# ruff: noqa: S608 - queries hold our own names and quoted literals only
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.parquet as pq
+
+from safemetry.errors import InputError
+from safemetry.evidence.identity import JudgeIdentity
+from safemetry.evidence.maps import Scale
+from safemetry.evidence.schema import CLASSES, NAMES, OUTSIDE, RESPONSE_KEY, SCHEMA_VERSION
+from safemetry.evidence.study_commits import (
+    FOLDER,
+    Accounting,
+    Commit,
+    Origin,
+    commit_files,
+    commit_parts,
+    import_name,
+    live,
+    map_content,
+    now,
+    options_digest,
+    program_version,
+    publish,
+    read_commit,
+    study_digest,
+)
+from safemetry.evidence.study_import import (
+    Import,
+    Incoming,
+    said_key,
+    scratch,
+)
+from safemetry.evidence.study_tables import TABLES, listed, literal, scan
+from safemetry.evidence.study_tidy import live_files, tidy_query
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["Accounting", "Committed", "Import", "JudgeRecord", "Study"]
+
+ABOUT: Final = "study.json"
+"""The file that makes a directory a study."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What became of an import.
+
+    Attributes
+    ----------
+    added
+        False where the study held this evidence already.
+    commit
+        Name of the commit that holds it.
+    superseded
+        Commits that gave way to it.
+    warnings
+        Those of the source, and what the study adds to them.
+    """
+
+    added: bool
+    commit: str
+    superseded: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRecord:
+    """One identity under which a judge stands in a study, and its scale.
+
+    Attributes
+    ----------
+    identity
+        Everything that makes it that judge.
+    scale
+        Its classes, the range of its score and the safe end of it.
+    commits
+        The commits that hold judgements of it.
+    """
+
+    identity: JudgeIdentity
+    scale: Scale
+    commits: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """An append-only directory of evidence.
+
+    Make one with `create`, `open` or `open_or_create`.
+
+    Attributes
+    ----------
+    path
+        The directory.
+    classes, outside
+        Class order, and classes outside it; fixed when the study is created.
+    created_by
+        Version of the program that created it.
+    """
+
+    path: Path
+    classes: tuple[str, ...]
+    outside: tuple[str, ...]
+    created_by: str
+
+    # --- opening ---------------------------------------------------------------------------------
+
+    @staticmethod
+    def is_study(path: str | Path) -> bool:
+        """Whether this is the directory of a study, in whatever state."""
+        return (Path(path) / ABOUT).is_file()
+
+    @classmethod
+    def create(
+        cls, path: str | Path, classes: Sequence[str] = CLASSES, outside: Sequence[str] = OUTSIDE
+    ) -> Study:
+        """Create a study in a new or an empty directory.
+
+        Raises
+        ------
+        InputError
+            Where the directory is a study already, holds other files, or cannot be written.
+        """
+        if not _publish_about(Path(path), classes, outside):
+            raise InputError(
+                "there is a study already", file=str(path), fix="open it, or name another directory"
+            )
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Study:
+        """Open a study.
+
+        Raises
+        ------
+        InputError
+            Where there is none, its `study.json` is damaged, or a newer version wrote it.
+        """
+        folder = Path(path).absolute()
+        file = folder / ABOUT
+        try:
+            about = json.loads(file.read_bytes())
+            version = int(about["schema"])
+            classes, outside = tuple(about["classes"]), tuple(about["outside"])
+            created_by = str(about["created_by"])
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise InputError(
+                "is no study (it has no study.json)", file=str(path), fix="import evidence into it"
+            ) from error
+        except OSError as error:
+            raise InputError(f"cannot be read ({error.strerror})", file=str(file)) from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(
+                f"is damaged or cut short ({error})", file=str(file), fix="restore it from a copy"
+            ) from error
+        if version > SCHEMA_VERSION:
+            raise InputError(
+                f"was written by a newer version of safemetry (schema {version})",
+                file=str(file),
+                fix="upgrade safemetry",
+            )
+        return cls(folder, classes, outside, created_by)
+
+    @classmethod
+    def open_or_create(
+        cls, path: str | Path, classes: Sequence[str] = CLASSES, outside: Sequence[str] = OUTSIDE
+    ) -> Study:
+        """Open a study, or create it where there is none; two writers may both do so at once.
+
+        An existing study keeps its own classes.
+        """
+        if not cls.is_study(path):
+            _publish_about(Path(path), classes, outside)
+        return cls.open(path)
+
+    # --- what it holds ---------------------------------------------------------------------------
+
+    def history(self) -> list[Commit]:
+        """Every commit, superseded ones too, oldest first.
+
+        Raises
+        ------
+        InputError
+            Where a commit file is damaged: the study is then not read at all rather than in part.
+        """
+        commits = [read_commit(path) for path in commit_files(self.path)]
+        return sorted(commits, key=lambda commit: (commit.recorded, commit.name))
+
+    def commits(self) -> list[Commit]:
+        """The commits in force: no other supersedes them. Oldest first."""
+        return live(self.history())
+
+    @property
+    def digest(self) -> str:
+        """Digest of the evidence in force, corrections included; equal evidence, equal digest."""
+        names = sorted(commit.name for commit in self.commits())
+        return study_digest([self.classes, self.outside, names])
+
+    def judges(self) -> list[JudgeRecord]:
+        """The identities of the judges, by name; a swapped judge has several."""
+        held: defaultdict[str, list[str]] = defaultdict(list)
+        for commit in self.commits():
+            for file in commit.files("judges"):
+                rows = pq.read_table(self.path / file, columns=TABLES["judges"].names)
+                for row in rows.to_pylist():
+                    held[json.dumps(row, sort_keys=True)].append(commit.name)
+        records = [_judge_record(json.loads(row), commits) for row, commits in held.items()]
+        return sorted(records, key=lambda record: (record.identity.name, record.identity.digest))
+
+    def table(self, connection: duckdb.DuckDBPyConnection, name: str) -> duckdb.DuckDBPyRelation:
+        """One table of the study as written, corrections not applied; lazy.
+
+        Parameters
+        ----------
+        connection
+            The database that runs the query.
+        name
+            ``judgements, responses, items, targets, judges, corrections`` or ``texts``. Several
+            imports may hold equal rows of `items`, `targets` and `judges`.
+        """
+        rows = scan(name, live_files(self.path, self.commits(), name))
+        return connection.sql(f"SELECT {listed(TABLES[name].names)} FROM {rows}")
+
+    def tidy(
+        self, connection: duckdb.DuckDBPyConnection, columns: Sequence[str] = NAMES
+    ) -> duckdb.DuckDBPyRelation:
+        """The tidy judgements table, corrections applied; lazy.
+
+        It holds one row for each judgement. A response that nobody judged has none; see
+        `unjudged`. The query reads the commits in force now: later ones do not change it.
+
+        Parameters
+        ----------
+        connection
+            The database that runs the query.
+        columns
+            The columns wanted, all by default. A table is joined only if one of them needs it.
+        """
+        return connection.sql(tidy_query(self.path, self.commits(), columns))
+
+    def unjudged(
+        self, connection: duckdb.DuckDBPyConnection, judge: str | None = None
+    ) -> duckdb.DuckDBPyRelation:
+        """Responses that a judge was never asked about; lazy.
+
+        A call that gave no verdict is a judgement with a status and a reason, so its response is
+        not listed here.
+
+        Parameters
+        ----------
+        connection
+            The database that runs the query.
+        judge
+            The judge; any judge at all where None.
+
+        Returns
+        -------
+        duckdb.DuckDBPyRelation
+            Columns run, target, item, epoch, status, reason; one row for each response.
+        """
+        commits = self.commits()
+        responses = scan("responses", live_files(self.path, commits, "responses"))
+        judgements = scan("judgements", live_files(self.path, commits, "judgements"))
+        condition = "true" if judge is None else f"judge = {literal(judge)}"
+        key = listed(RESPONSE_KEY)
+        return connection.sql(
+            f"SELECT {key}, min(status) AS status, min(reason) AS reason FROM {responses} "
+            f"ANTI JOIN (SELECT {key} FROM {judgements} WHERE {condition}) USING ({key}) "
+            f"GROUP BY {key} ORDER BY {key}"
+        )
+
+    # --- what is added ---------------------------------------------------------------------------
+
+    def add(self, source: Import, *, replace: bool = False) -> Committed:
+        """Add the judgements of one source.
+
+        The same source, read by the same version of the same reader with the same options, adds
+        nothing. One that a newer version of the reader has read takes the place of what the older
+        version made of it.
+
+        Parameters
+        ----------
+        source
+            What to add.
+        replace
+            Also let it take the place of what the same bytes gave with other options or another
+            reader, where the two hold the same judgements.
+
+        Raises
+        ------
+        InputError
+            For a class order other than that of the study, rows unaccounted for, an unknown label,
+            a judgement that stands twice or that another source has brought already, or an item
+            with two intents. Nothing is added then.
+        """
+        self._refuse_other_classes(source)
+        _refuse_vanished_rows(source)
+        options = options_digest(map_content(source.evidence_map), source.options)
+        history = self.history()
+        held = live(history)
+        for commit in held:
+            if _holds(commit, source, options):
+                return Committed(added=False, commit=commit.name, warnings=tuple(source.warnings))
+        name, revives = _free_name(source, options, history)
+        with scratch() as connection:
+            incoming = Incoming(connection, source, name)
+            incoming.refuse_unknown_labels((*self.classes, *self.outside))
+            incoming.refuse_repeated_keys()
+            superseded = self._superseded(incoming, source, options, held, replace=replace)
+            kept = [commit for commit in held if commit.name not in superseded]
+            incoming.refuse_mixed_intents(self._intents(kept))
+            commit = Commit(
+                schema=SCHEMA_VERSION,
+                name=name,
+                kind="import",
+                recorded=now(),
+                made_by=program_version(),
+                parts=(),
+                supersedes=superseded,
+                origin=_origin(source, incoming, options, revives),
+                warnings=(
+                    *source.warnings,
+                    *incoming.context_warnings(),
+                    *_identity_warnings(incoming.judges(), kept),
+                ),
+            )
+            added = commit_parts(self.path, commit, incoming.write(self.path))
+        return Committed(added, name, superseded if added else (), commit.warnings)
+
+    def _refuse_other_classes(self, source: Import) -> None:
+        stated = (source.evidence_map.classes, source.evidence_map.outside)
+        if stated != (self.classes, self.outside):
+            raise InputError(
+                f"the map has the classes {_said(*stated)}, but the study was created with "
+                f"{_said(self.classes, self.outside)}",
+                file=source.source,
+                fix=f"set classes: [{', '.join(self.classes)}] and outside: "
+                f"[{', '.join(self.outside)}] in the map and translate its labels, or import into "
+                "another study",
+            )
+
+    def _superseded(
+        self,
+        incoming: Incoming,
+        source: Import,
+        options: str,
+        held: Sequence[Commit],
+        *,
+        replace: bool,
+    ) -> tuple[str, ...]:
+        """The commits that give way to this source; keys that others hold are refused."""
+        older = {commit.name: commit for commit in held if _is_older_reading(commit, source)}
+        gone = {
+            name
+            for name, commit in older.items()
+            if commit.origin is not None and commit.origin.options == options
+        }
+        runs = incoming.runs()
+        owners = {
+            Path(file).name: commit
+            for commit in held
+            if commit.name not in gone and _may_share_runs(commit, runs)
+            for file in commit.files("judgements")
+        }
+        if not owners:
+            return tuple(sorted(gone))
+        paths = [self.path / "judgements" / name for name in owners]
+        for found in incoming.repeats(scan("judgements", paths)):
+            commit = owners[Path(found[-1]).name]
+            same_bytes = commit.origin is not None and commit.origin.digest == source.source_digest
+            if commit.name not in older and not (replace and same_bytes):
+                raise _repeated(source, commit, found, same_bytes=same_bytes)
+            gone.add(commit.name)
+        return tuple(sorted(gone))
+
+    def _intents(self, commits: Sequence[Commit]) -> str:
+        """Query over the intents that the study states and that no correction has changed."""
+        items = scan("items", live_files(self.path, commits, "items"))
+        corrections = scan("corrections", live_files(self.path, commits, "corrections"))
+        return (
+            f"SELECT NULL::VARCHAR AS run, item, benchmark, intent FROM {items} "
+            f"ANTI JOIN (SELECT item, benchmark FROM {corrections} WHERE field = 'intent') "
+            "USING (item, benchmark) WHERE benchmark IS NOT NULL"
+        )
+
+
+def _publish_about(path: Path, classes: Sequence[str], outside: Sequence[str]) -> bool:
+    """Make the directory a study; False where it is one already."""
+    both = [*classes, *outside]
+    if len(classes) < 2 or len(set(both)) != len(both):
+        raise InputError(
+            "a study needs at least two different classes, least compliant first", file=str(path)
+        )
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        ours = {ABOUT, FOLDER, *TABLES}
+        if any(entry.name not in ours and entry.name[0] != "." for entry in path.iterdir()):
+            raise InputError(
+                "the directory holds other files and is no study",
+                file=str(path),
+                fix="name a new directory",
+            )
+        (path / FOLDER).mkdir(exist_ok=True)
+        about = {
+            "schema": SCHEMA_VERSION,
+            "created_by": program_version(),
+            "created": now(),
+            "classes": list(classes),
+            "outside": list(outside),
+        }
+        return publish((json.dumps(about, indent=1) + "\n").encode(), path / ABOUT)
+    except OSError as error:
+        raise InputError(
+            f"no study can be created here ({error.strerror})",
+            file=str(path),
+            fix="name a directory that can be written",
+        ) from error
+
+
+def _judge_record(row: dict[str, Any], commits: Sequence[str]) -> JudgeRecord:
+    identity = JudgeIdentity(
+        name=row["name"],
+        model=row["model"],
+        decoding=json.loads(row["decoding"]),
+        rubric=row["rubric"],
+        parser=row["parser"],
+        aggregation=row["aggregation"],
+    )
+    scale = Scale(
+        classes=tuple(row["classes"]) if row["classes"] is not None else None,
+        scale_min=row["scale_min"],
+        scale_max=row["scale_max"],
+        higher_is=row["higher_is"],
+    )
+    return JudgeRecord(identity, scale, tuple(commits))
+
+
+def _refuse_vanished_rows(source: Import) -> None:
+    if vanished := source.accounting.unaccounted:
+        accounting = source.accounting
+        raise InputError(
+            f"{vanished:,} of {accounting.rows_read:,} rows are unaccounted for "
+            f"(converted {accounting.converted:,}, skipped {sum(accounting.skipped.values()):,}, "
+            f"failed {accounting.failed:,})",
+            file=source.source,
+            fix=f"this is a defect of the reader {source.reader!r}: report it",
+        )
+
+
+def _origin(source: Import, incoming: Incoming, options: str, revives: tuple[str, ...]) -> Origin:
+    return Origin(
+        location=source.source,
+        digest=source.source_digest,
+        reader=source.reader,
+        reader_version=source.reader_version,
+        options=options,
+        evidence_map=map_content(source.evidence_map),
+        other_options=dict(source.options),
+        revives=revives,
+        accounting=source.accounting,
+        judgements=incoming.rows,
+        runs=incoming.runs(),
+        judges=incoming.judges(),
+    )
+
+
+def _holds(commit: Commit, source: Import, options: str) -> bool:
+    """Whether a commit holds this source, read alike by the same or a newer reader."""
+    origin = commit.origin
+    return (
+        origin is not None
+        and (origin.digest, origin.reader, origin.options)
+        == (source.source_digest, source.reader, options)
+        and origin.reader_version >= source.reader_version
+    )
+
+
+def _is_older_reading(commit: Commit, source: Import) -> bool:
+    origin = commit.origin
+    return (
+        origin is not None
+        and (origin.digest, origin.reader) == (source.source_digest, source.reader)
+        and origin.reader_version < source.reader_version
+    )
+
+
+def _may_share_runs(commit: Commit, runs: Sequence[str] | None) -> bool:
+    """Whether a commit can hold a key of one of these runs; True where they are not listed."""
+    if commit.origin is None:
+        return False
+    return (
+        runs is None or commit.origin.runs is None or not set(runs).isdisjoint(commit.origin.runs)
+    )
+
+
+def _free_name(
+    source: Import, options: str, history: Sequence[Commit]
+) -> tuple[str, tuple[str, ...]]:
+    """The name of the new commit, and the commits that it revives itself against."""
+    ingredients = (source.source_digest, source.reader, source.reader_version, options)
+    name = import_name(*ingredients)
+    if name not in {commit.name for commit in history}:
+        return name, ()
+    revives = tuple(
+        sorted(
+            commit.name
+            for commit in live(history)
+            if commit.origin is not None and commit.origin.digest == source.source_digest
+        )
+    )
+    return import_name(*ingredients, revives), revives
+
+
+def _repeated(
+    source: Import, commit: Commit, found: Sequence[Any], *, same_bytes: bool
+) -> InputError:
+    origin = commit.origin
+    held = f"import {commit.name[:8]} of {origin.location}" if origin else commit.name[:8]
+    fix = (
+        "it is the same file read with other options: replace that import, or undo the change"
+        if same_bytes
+        else "give this source a run of its own (`run` in the map), or import it into another study"
+    )
+    return InputError(
+        f"the judgement {said_key(found)} is in the study already, from {held}",
+        file=source.source,
+        row=found[-2],
+        fix=fix,
+    )
+
+
+def _identity_warnings(judges: Mapping[str, Sequence[str]], commits: Sequence[Commit]) -> list[str]:
+    """Sentences about judges that stand under one name with more than one identity."""
+    known: dict[str, set[str]] = {name: set(digests) for name, digests in judges.items()}
+    for commit in commits:
+        for name, digests in (commit.origin.judges if commit.origin else {}).items():
+            if name in known:
+                known[name].update(digests)
+    return [
+        f"Judge {name!r} has {len(digests)} identities in this study (another model, rubric, "
+        "parser or decoding): a swapped judge under the same name is a new judge, and rates by "
+        "the two are not comparable."
+        for name, digests in sorted(known.items())
+        if len(digests) > 1
+    ]
+
+
+def _said(classes: Sequence[str], outside: Sequence[str]) -> str:
+    order = " < ".join(classes)
+    return f"{order} (outside: {', '.join(outside)})" if outside else order

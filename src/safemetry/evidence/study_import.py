@@ -1,0 +1,480 @@
+"""One source on its way into a study: what is refused, and the parts that are written."""
+
+# ruff: noqa: S608 - queries hold our own names and quoted literals only
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from safemetry.errors import InputError
+from safemetry.evidence.identity import JudgeIdentity
+from safemetry.evidence.maps import EvidenceMap, Scale
+from safemetry.evidence.schema import (
+    ITEM_COLUMNS,
+    JUDGEMENTS,
+    KEY,
+    NAMES,
+    RESPONSE_COLUMNS,
+    RESPONSE_KEY,
+    TARGET_COLUMNS,
+    Reason,
+)
+from safemetry.evidence.study_commits import Accounting
+from safemetry.evidence.study_tables import (
+    PART_ROWS,
+    ROW_GROUP_ROWS,
+    TABLES,
+    Part,
+    identifier,
+    listed,
+    literal,
+    typed_null,
+    write_part,
+)
+
+ITEM_CONTEXT: Final = tuple(column.name for column in ITEM_COLUMNS)
+RESPONSE_CONTEXT: Final = tuple(column.name for column in RESPONSE_COLUMNS)
+TARGET_CONTEXT: Final = tuple(column.name for column in TARGET_COLUMNS)
+
+WITHOUT_RESPONSE: Final = (
+    Reason.NO_RESPONSE,
+    Reason.NOT_ATTEMPTED,
+    Reason.BLOCKED_BY_FILTER,
+    Reason.INFRASTRUCTURE_ERROR,
+)
+"""Reasons that say that the target gave no response, whoever was to judge it."""
+
+ITEM_IDENTITY: Final = "item, benchmark, CASE WHEN benchmark IS NULL THEN run END"
+"""What makes an item that item: its benchmark and id, or its run and id where none is known."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """The judgements of one source, ready for a study.
+
+    Parameters
+    ----------
+    judgements
+        The tidy judgements table, validated and typed as `schema.JUDGEMENTS`.
+    source
+        The source as the user named it.
+    source_digest
+        Digest of its bytes.
+    reader, reader_version
+        What read it; the version rises whenever the same bytes give other judgements.
+    accounting
+        What became of each row.
+    evidence_map
+        The map it was read with.
+    options
+        Further options that decide what a judgement becomes; JSON values.
+    judges
+        Identities that the source states; a judge without one is recorded by its name.
+    scales
+        Judge -> its scale, where it is not that of the map.
+    targets
+        Target -> its settings.
+    warnings
+        What a reader of the numbers must know.
+    responses
+        Responses that nobody judged: the response key, and any other columns of the table
+        `responses`.
+    texts
+        Texts to keep, if the user asks for them: the response key, `role` and `text`.
+    """
+
+    judgements: pa.Table
+    source: str
+    source_digest: str
+    reader: str
+    reader_version: int
+    accounting: Accounting
+    evidence_map: EvidenceMap = field(default_factory=EvidenceMap)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    judges: Sequence[JudgeIdentity] = ()
+    scales: Mapping[str, Scale] = field(default_factory=dict)
+    targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    responses: pa.Table | None = None
+    texts: pa.Table | None = None
+
+
+@contextmanager
+def scratch() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database in memory that spills to a folder of its own and leaves nothing behind."""
+    with (
+        tempfile.TemporaryDirectory(prefix="safemetry-") as folder,
+        duckdb.connect(config={"temp_directory": folder}) as connection,
+    ):
+        yield connection
+
+
+class Incoming:
+    """A source laid out as the tables of a study, in a database of its own.
+
+    Parameters
+    ----------
+    connection
+        The database.
+    source
+        What is imported.
+    commit
+        Name of the commit; response keys are unique to it.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, source: Import, commit: str) -> None:
+        self._connection = connection
+        self._source = source
+        self._commit = commit
+        self._table = _typed(source)
+        connection.register("incoming", self._table)
+        self._identities = _identities(source, self._values("judge"))
+
+    def _query(self, query: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(query).fetchall()
+
+    def _values(self, column: str) -> list[Any]:
+        rows = self._query(f"SELECT DISTINCT {identifier(column)} FROM incoming ORDER BY 1")
+        return [row[0] for row in rows]
+
+    @property
+    def rows(self) -> int:
+        """Number of judgements."""
+        return int(self._table.num_rows)
+
+    def runs(self, limit: int = 1000) -> tuple[str, ...] | None:
+        """The runs of the source, or None where they are too many to list."""
+        runs = self._values("run")
+        return tuple(runs) if len(runs) <= limit else None
+
+    def judges(self) -> dict[str, tuple[str, ...]]:
+        """Judge -> digests of its identities."""
+        return {
+            name: tuple(identity.digest for identity in stated)
+            for name, stated in self._identities.items()
+        }
+
+    # --- what is refused -------------------------------------------------------------------------
+
+    def refuse_unknown_labels(self, known: Sequence[str]) -> None:
+        """Refuse a label that is no class of the study."""
+        for label in self._values("label"):
+            if label is not None and label not in known:
+                raise InputError(
+                    f"unknown label {label!r}",
+                    file=self._source.source,
+                    row=self._first_row(f"label = {literal(label)}"),
+                    column="label",
+                    fix=f"the classes of the study are {', '.join(known)}",
+                )
+
+    def refuse_repeated_keys(self) -> None:
+        """Refuse two judgements with one key."""
+        found = self._query(
+            f"SELECT {listed(KEY)}, max(source_row) AS row FROM incoming GROUP BY {listed(KEY)} "
+            "HAVING count(*) > 1 ORDER BY row LIMIT 1"
+        )
+        if found:
+            raise InputError(
+                f"the judgement {said_key(found[0])} stands more than once",
+                file=self._source.source,
+                row=found[0][-1],
+                fix="number repeated responses in `epoch` and repeated calls in `call`, "
+                "or remove the repetition",
+            )
+
+    def refuse_mixed_intents(self, known: str) -> None:
+        """Refuse an item with two intents.
+
+        Parameters
+        ----------
+        known
+            Query over the items of the study: run, item, benchmark, intent.
+        """
+        intents = (
+            f"SELECT {ITEM_IDENTITY} AS run, intent, true AS here FROM incoming"
+            f" UNION SELECT {ITEM_IDENTITY}, intent, false FROM ({known})"
+        )
+        found = self._query(
+            f"SELECT item, benchmark, list(DISTINCT intent ORDER BY intent) FROM ({intents}) "
+            "WHERE intent IS NOT NULL GROUP BY item, benchmark, run "
+            "HAVING count(DISTINCT intent) > 1 AND bool_or(here) ORDER BY ALL LIMIT 1"
+        )
+        if found:
+            item, benchmark, stated = found[0]
+            where = f" of benchmark {benchmark!r}" if benchmark is not None else ""
+            raise InputError(
+                f"item {item!r}{where} has more than one intent ({', '.join(stated)})",
+                file=self._source.source,
+                row=self._first_row(f"item = {literal(item)} AND intent IS NOT NULL"),
+                column="intent",
+                fix="an item has one intent: correct the source or the map, or give the twin "
+                "an id of its own and join the two in `pair`",
+            )
+
+    def _first_row(self, condition: str) -> int | None:
+        found = self._query(f"SELECT min(source_row) FROM incoming WHERE {condition}")
+        row: int | None = found[0][0]
+        return row
+
+    def repeats(self, held: str) -> list[tuple[Any, ...]]:
+        """Keys that the study holds already, one example for each file that holds some.
+
+        Parameters
+        ----------
+        held
+            Query over the judgements of the study, with `filename`.
+
+        Returns
+        -------
+        list of tuple
+            The key, the row of this source, and the file.
+        """
+        return self._query(
+            f"SELECT {', '.join(f'arg_min(i.{name}, i.source_row)' for name in KEY)}, "
+            f"min(i.source_row), h.filename FROM incoming i JOIN {held} h USING ({listed(KEY)}) "
+            "GROUP BY h.filename ORDER BY h.filename"
+        )
+
+    def context_warnings(self) -> list[str]:
+        """Sentences about items, responses and targets that the source describes in two ways."""
+        said = []
+        for what, identity, names in (
+            ("items", ITEM_IDENTITY, ITEM_CONTEXT[1:]),
+            ("responses", listed(RESPONSE_KEY), RESPONSE_CONTEXT),
+            ("targets", listed(("run", "target")), TARGET_CONTEXT),
+        ):
+            for name in names:
+                if self._table.column(name).null_count == self.rows:
+                    continue
+                (count,) = self._query(
+                    f"SELECT count(*) FROM (SELECT 1 FROM incoming GROUP BY {identity} "
+                    f"HAVING count(DISTINCT {identifier(name)}) > 1)"
+                )[0]
+                if count:
+                    said.append(
+                        f"{count:,} {what} have more than one {name}; each judgement keeps "
+                        "its own, so counts by it may hold one of them twice."
+                    )
+        return said
+
+    # --- what is written -------------------------------------------------------------------------
+
+    def write(self, study: Path) -> Iterator[Part]:
+        """Write the parts, one after the other."""
+        yield from self._write(study, "judges", _judge_rows(self._source, self._identities))
+        yield from self._write_query(study, "items", self._items())
+        yield from self._write_query(study, "targets", self._targets())
+        yield from self._write_query(study, "responses", self._responses())
+        yield from self._write_judgements(study)
+        if self._source.texts is not None:
+            yield from self._write(study, "texts", self._source.texts)
+
+    def _write(self, study: Path, table: str, rows: pa.Table) -> Iterator[Part]:
+        for start in range(0, rows.num_rows, PART_ROWS):
+            piece = rows.slice(start, PART_ROWS)
+            yield write_part(study, table, self._commit, piece.to_batches(ROW_GROUP_ROWS))
+
+    def _write_query(self, study: Path, table: str, query: str) -> Iterator[Part]:
+        name = f"{table}_out"
+        self._query(f"CREATE TEMP TABLE {name} AS {query}")
+        (rows,) = self._query(f"SELECT count(*) FROM {name}")[0]
+        for start in range(0, rows, PART_ROWS):
+            reader = self._connection.sql(
+                f"SELECT * FROM {name} LIMIT {PART_ROWS} OFFSET {start}"
+            ).to_arrow_reader(ROW_GROUP_ROWS)
+            yield write_part(study, table, self._commit, reader)
+
+    def _write_judgements(self, study: Path) -> Iterator[Part]:
+        identities = pa.table(
+            {
+                "judge": pa.array(list(self._identities), pa.string()),
+                "judge_identity": pa.array(
+                    [
+                        stated[0].digest if len(stated) == 1 else None
+                        for stated in self._identities.values()
+                    ],
+                    pa.string(),
+                ),
+            }
+        )
+        self._connection.register("identities", identities)
+        joins = [
+            _same("items_out", ("item", *ITEM_CONTEXT)),
+            _same("targets_out", ("run", "target", *TARGET_CONTEXT)),
+            "LEFT JOIN identities ON identities.judge = piece.judge",
+        ]
+        response_key = typed_null(pa.int64())
+        if self._has_response_context:
+            joins.append(_same("responses_out", (*RESPONSE_KEY, *RESPONSE_CONTEXT)))
+            response_key = "responses_out.response_key"
+        own = [name for name in TABLES["judgements"].names if name in NAMES]
+        query = (
+            f"SELECT {listed(own, 'piece.')}, judge_identity, item_key, target_key, "
+            f"{response_key} AS response_key FROM piece {' '.join(joins)}"
+        )
+        for start in range(0, self.rows, PART_ROWS):
+            self._connection.register("piece", self._table.slice(start, PART_ROWS))
+            reader = self._connection.sql(query).to_arrow_reader(ROW_GROUP_ROWS)
+            yield write_part(study, "judgements", self._commit, reader)
+            self._connection.unregister("piece")
+
+    @property
+    def _has_response_context(self) -> bool:
+        return any(self._table.column(name).null_count < self.rows for name in RESPONSE_CONTEXT)
+
+    def _items(self) -> str:
+        names = ("item", *ITEM_CONTEXT)
+        return (
+            f"SELECT {_number(names)} AS item_key, * "
+            f"FROM (SELECT DISTINCT {listed(names)} FROM incoming)"
+        )
+
+    def _targets(self) -> str:
+        names = ("run", "target", *TARGET_CONTEXT)
+        settings = pa.table(
+            {
+                "name": pa.array(list(self._source.targets), pa.string()),
+                "settings": pa.array(
+                    [
+                        json.dumps(dict(stated), sort_keys=True, default=str)
+                        for stated in self._source.targets.values()
+                    ],
+                    pa.string(),
+                ),
+            }
+        )
+        self._connection.register("target_settings", settings)
+        return (
+            f"SELECT {_number(names)} AS target_key, t.*, s.settings "
+            f"FROM (SELECT DISTINCT {listed(names)} FROM incoming) t "
+            "LEFT JOIN target_settings s ON s.name = t.target"
+        )
+
+    def _responses(self) -> str:
+        names = (*RESPONSE_KEY, *RESPONSE_CONTEXT)
+        never = ", ".join(literal(reason) for reason in WITHOUT_RESPONSE)
+        given = f"bool_or(reason IS NULL OR reason NOT IN ({never}))"
+        judged = (
+            f"SELECT {listed(names)}, CASE WHEN {given} THEN 'ok' ELSE 'missing' END AS status, "
+            f"CASE WHEN {given} THEN NULL ELSE min(reason) END AS reason "
+            f"FROM incoming GROUP BY {listed(names)}"
+        )
+        query = judged
+        if self._source.responses is not None:
+            self._connection.register(
+                "stated", _typed_responses(self._source.responses, self._source.source)
+            )
+            query += (
+                f" UNION ALL SELECT DISTINCT ON ({listed(RESPONSE_KEY)}) "
+                f"{listed((*names, 'status', 'reason'))} "
+                f"FROM stated ANTI JOIN incoming USING ({listed(RESPONSE_KEY)})"
+            )
+        key = typed_null(pa.int64())
+        if self._has_response_context:
+            key = _number(names, literal(self._commit))
+        return f"SELECT *, {key} AS response_key FROM ({query})"
+
+
+def said_key(values: Sequence[Any]) -> str:
+    """The key of a judgement as a message shows it."""
+    pairs = zip(KEY, values, strict=False)
+    return "(" + ", ".join(f"{name} {value!r}" for name, value in pairs) + ")"
+
+
+def _number(names: Sequence[str], *more: str) -> str:
+    """A 63-bit digest of columns, in SQL.
+
+    It says the same on every machine and in every version, and JSON tells an unknown from an
+    empty text and one column from the next. Joins take the item with it, so that two contexts
+    can be confused only if they belong to one item id and share 63 bits.
+    """
+    columns = ", ".join((*more, *(identifier(name) for name in names)))
+    return f"(md5_number_lower(json_array({columns})::VARCHAR) >> 1)::BIGINT"
+
+
+def _same(table: str, names: Sequence[str]) -> str:
+    """Join of `piece` with a table on equal values, where two unknowns are equal."""
+    equal = " AND ".join(
+        f"{table}.{identifier(name)} IS NOT DISTINCT FROM piece.{identifier(name)}"
+        for name in names
+    )
+    return f"LEFT JOIN {table} ON {equal}"
+
+
+def _typed(source: Import) -> pa.Table:
+    """The judgements with exactly the columns of the tidy table, keys complete."""
+    table = source.judgements
+    if absent := [name for name in NAMES if name not in table.column_names]:
+        raise InputError(f"the judgements lack the columns {', '.join(absent)}", file=source.source)
+    table = table.select(NAMES).cast(JUDGEMENTS)
+    for name in (*KEY, "status"):
+        if table.column(name).null_count:
+            raise InputError(
+                "a judgement without a value",
+                file=source.source,
+                column=name,
+                fix="every judgement has a run, target, item, epoch, judge, call and status",
+            )
+    return table
+
+
+def _typed_responses(stated: pa.Table, source: str) -> pa.Table:
+    """Responses that nobody judged, with every column; a status not stated is ok."""
+    columns = {}
+    for column in TABLES["responses"]:
+        if column.name in stated.column_names:
+            columns[column.name] = stated.column(column.name).cast(column.type)
+        elif column.name in RESPONSE_KEY:
+            raise InputError(
+                "the responses lack a column of their key", file=source, column=column.name
+            )
+        else:
+            value = "ok" if column.name == "status" else None
+            columns[column.name] = pa.array([value] * stated.num_rows, column.type)
+    return pa.table(columns)
+
+
+def _identities(source: Import, judges: Sequence[str]) -> dict[str, list[JudgeIdentity]]:
+    """Judge -> its identities: those stated, else its name alone."""
+    found: defaultdict[str, list[JudgeIdentity]] = defaultdict(list)
+    for identity in source.judges:
+        if identity.digest not in [known.digest for known in found[identity.name]]:
+            found[identity.name].append(identity)
+    for name in judges:
+        if name not in found:
+            found[name].append(JudgeIdentity(name))
+    return dict(sorted(found.items()))
+
+
+def _judge_rows(source: Import, identities: Mapping[str, list[JudgeIdentity]]) -> pa.Table:
+    rows = []
+    for name, stated in identities.items():
+        scale = source.scales.get(name) or source.evidence_map.scale(name)
+        rows += [
+            {
+                "name": name,
+                "identity": identity.digest,
+                "model": identity.model,
+                "decoding": json.dumps(dict(identity.decoding), sort_keys=True, default=str),
+                "rubric": identity.rubric,
+                "parser": identity.parser,
+                "aggregation": identity.aggregation,
+                "classes": scale.classes,
+                "scale_min": scale.scale_min,
+                "scale_max": scale.scale_max,
+                "higher_is": scale.higher_is,
+            }
+            for identity in stated
+        ]
+    return pa.Table.from_pylist(rows, TABLES["judges"])

@@ -1,0 +1,694 @@
+"""Rates as claims: `measure_rates` and its finding."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safemetry.claims import Claim, Inference, ItemSet, Missing, Projection, Scope
+from safemetry.errors import InputError, MixedIntentError
+from safemetry.evidence.evidence import Evidence, as_evidence
+from safemetry.evidence.maps import EvidenceMap
+from safemetry.evidence.schema import UNSTATED, Intent
+from safemetry.evidence.success import SuccessRule
+from safemetry.findings import Finding, plain
+from safemetry.rates import attempts, clusters, frontier, intervals
+from safemetry.rates.counts import CountTable, FloatArray, IntArray, check_by, combine, count_responses
+from safemetry.rates.metrics import METRIC_NAMES, METRICS, REFUSAL_RATES, Metric
+from safemetry.rates.pairs import PairTable, pair_counts
+
+SOURCES: Final = (
+    "Wilson, E. B. (1927). Probable inference, the law of succession, and statistical inference. "
+    "JASA 22, 209-212.",
+    "Clopper, C. J. & Pearson, E. S. (1934). The use of confidence or fiducial limits illustrated "
+    "in the case of the binomial. Biometrika 26, 404-413.",
+    "Korn, E. L. & Graubard, B. I. (1998). Confidence intervals for proportions with small "
+    "expected number of positive counts estimated from survey data. Survey Methodology 24, 193-201.",
+)
+
+
+@dataclass(frozen=True)
+class RateSettings:
+    """Settings of `measure_rates`, checked when made.
+
+    Parameters
+    ----------
+    by
+        Columns of the judgements table to group by, beside benchmark, target and judge.
+    success
+        Success rule; None for the default of the evidence.
+    cluster
+        Item column whose values are the independent units; where it is null, the item.
+    level
+        Confidence of intervals (two-sided) and ceilings (one-sided), in (0, 1).
+    exact
+        Clopper-Pearson instead of Wilson where trials are independent; what gates use.
+    inference
+        Whether the items are a sample of those of interest or all of them.
+    population
+        Number of clusters in the finite population that the items were drawn from.
+    volume
+        Requests to project the rates onto.
+    metrics
+        Names of the rates wanted; all that apply by default.
+    any_of
+        Numbers of attempts k for the any-of-k rates.
+    """
+
+    by: tuple[str, ...] = ()
+    success: SuccessRule | None = None
+    cluster: str = "behaviour"
+    level: float = 0.95
+    exact: bool = False
+    inference: Inference = "sampled"
+    population: int | None = None
+    volume: float | None = None
+    metrics: tuple[str, ...] = ()
+    any_of: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_by(self.by)
+        if not 0 < self.level < 1:
+            raise InputError(f"level {self.level:g} is not between 0 and 1", fix="write 0.95")
+        if self.volume is not None and not self.volume > 0:
+            raise InputError(f"volume {self.volume:g} is not a positive number of requests")
+        if self.population is not None and self.population < 1:
+            raise InputError(f"population {self.population} is not a positive number of items")
+        for name in self.metrics:
+            if name not in METRIC_NAMES:
+                raise InputError(
+                    f"unknown metric {name!r}", fix=f"use one of {', '.join(METRIC_NAMES)}"
+                )
+        for tries in self.any_of:
+            if tries < 1:
+                raise InputError(f"any-of-{tries} is no number of attempts", fix="count from 1")
+
+
+@dataclass(frozen=True)
+class AnyOfK:
+    """Share of behaviours on which at least one of k attempts succeeds."""
+
+    target: str
+    judge: str
+    by: Mapping[str, str | None]
+    attempts: int
+    estimate: float | None
+    interval: tuple[float, float] | None
+    behaviours: int
+    left_out: int
+    per_attempt: float | None
+    why: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatesFinding(Finding):
+    """Rates of every target under every judge.
+
+    Parameters
+    ----------
+    claims
+        One claim per metric, benchmark, target, judge and group.
+    pairs
+        For each group with matched pairs: how many there are and how many could be judged.
+    frontier
+        Safe recall against help rate, and whether another target is at least as good on both.
+    any_of_k
+        Success of several attempts on one behaviour.
+    unclassified
+        Judge calls on items whose intent is not known; they enter no harmful or benign rate.
+    """
+
+    command: ClassVar[str] = "rates"
+    sources: ClassVar[tuple[str, ...]] = SOURCES
+
+    claims: tuple[Claim, ...]
+    pairs: tuple[Mapping[str, Any], ...] = ()
+    frontier: tuple[Mapping[str, Any], ...] = ()
+    any_of_k: tuple[AnyOfK, ...] = ()
+    unclassified: int = 0
+
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """One row per claim."""
+        return [plain(claim) for claim in self.claims]
+
+    def find(self, metric: str, **scope: str) -> Claim:
+        """The one claim of a metric with the given parts of scope or group.
+
+        Raises
+        ------
+        LookupError
+            Where there is none, or more than one.
+        """
+        found = [
+            claim
+            for claim in self.claims
+            if claim.metric == metric
+            and all(
+                claim.scope.by.get(name, getattr(claim.scope, name, None)) == value
+                for name, value in scope.items()
+            )
+        ]
+        if len(found) != 1:
+            msg = f"{len(found)} claims are called {metric} with {scope}"
+            raise LookupError(msg)
+        return found[0]
+
+    def sentence(self) -> str:
+        """The claims, a sentence each."""
+        if not self.claims:
+            return "No rate could be computed: " + " ".join(self.warnings)
+        return "\n".join(claim.sentence() for claim in self.claims)
+
+    def chart(self) -> Any:
+        """Estimates with their intervals, one row per claim."""
+        from safemetry.charts import interval_chart
+
+        return interval_chart(self.to_frame())
+
+
+def measure_rates(
+    data: Any,
+    *,
+    evidence_map: EvidenceMap | Mapping[str, Any] | None = None,
+    settings: RateSettings | None = None,
+    **options: Any,
+) -> RatesFinding:
+    """Measure how often each target went along, refused, or helped, and how sure that is.
+
+    Parameters
+    ----------
+    data
+        Evidence, or any table that narwhals accepts with the columns of the judgements table.
+    evidence_map
+        A map, or a mapping with its entries.
+    settings
+        Settings; or give their fields as options.
+    **options
+        Fields of `RateSettings`, such as ``by=["category"]`` or ``success="non_refusal"``.
+
+    Raises
+    ------
+    InputError
+        For a table, map or option that cannot be used.
+    MixedIntentError
+        Where a refusal rate is asked for over harmful and benign items at once.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"target": ["m"] * 100, "item": [str(i) for i in range(100)],
+    ...                   "label": ["refuse"] * 100, "intent": ["harmful"] * 100})
+    >>> claim = measure_rates(table).find("attack_success_rate")
+    >>> claim.events, claim.trials, round(claim.ceiling, 4)
+    (0.0, 100.0, 0.0295)
+    """
+    chosen = settings or _settings(options)
+    evidence = as_evidence(data, evidence_map)
+    rule = chosen.success or evidence.default_rule
+    table = count_responses(evidence, rule, by=chosen.by, cluster=chosen.cluster)
+    return _Measurement(evidence, chosen, rule, table).finding()
+
+
+def _settings(options: Mapping[str, Any]) -> RateSettings:
+    given = dict(options)
+    for name in ("by", "metrics", "any_of"):
+        if name in given:
+            value = given[name]
+            given[name] = (value,) if isinstance(value, str | int) else tuple(value)
+    if isinstance(given.get("success"), str):
+        given["success"] = SuccessRule.parse(given["success"])
+    return RateSettings(**given)
+
+
+class _Measurement:
+    """One run over a table of counts; holds what every claim shares."""
+
+    def __init__(
+        self, evidence: Evidence, settings: RateSettings, rule: SuccessRule, table: CountTable
+    ) -> None:
+        self.evidence = evidence
+        self.settings = settings
+        self.rule = rule
+        self.table = table
+        self.groups = table.groups(settings.by)
+        self.intents = np.array([*table.intent.values], dtype=object)[table.intent.codes]
+        self.warnings = [*evidence.warnings, *table.warnings]
+
+    def finding(self) -> RatesFinding:
+        claims = [claim for metric in self._metrics() for claim in self._claims(metric)]
+        if self._wanted("refusal_precision") and self.rule.threshold is None:
+            claims += self._precision()
+        pairs: list[dict[str, Any]] = []
+        if self._wanted("discrimination_rate"):
+            discrimination, pairs = self._pairs()
+            claims += discrimination
+        claims.sort(key=_claim_order)
+        unclassified = int(self.table.calls[self._rows_of(None)].sum())
+        if unclassified and self.rule.threshold is None:
+            self.warnings.append(
+                f"{unclassified:,} judge calls are on items of unknown intent and enter no rate; "
+                "say what the items ask for in the map, such as intent: harmful."
+            )
+        if not claims and self.settings.metrics:
+            self.warnings.append(f"No item here has a {', '.join(self.settings.metrics)}.")
+        self._warn_of_runs()
+        return RatesFinding(
+            settings=self._resolved(),
+            warnings=tuple(dict.fromkeys(self.warnings)),
+            claims=tuple(claims),
+            pairs=tuple(pairs),
+            frontier=tuple(_frontier(claims)),
+            any_of_k=tuple(self._any_of_k()),
+            unclassified=unclassified,
+        )
+
+    def _resolved(self) -> dict[str, Any]:
+        return {
+            "by": self.settings.by,
+            "success": str(self.rule),
+            "success_digest": self.rule.digest(self.evidence.map.classes),
+            "classes": self.evidence.map.classes,
+            "outside": self.evidence.map.outside,
+            "cluster": self.settings.cluster,
+            "level": self.settings.level,
+            "exact": self.settings.exact,
+            "inference": self.settings.inference,
+            "map_digest": self.evidence.map.digest,
+            "sources": self.evidence.sources,
+        }
+
+    # -- which rates -----------------------------------------------------------------------------
+
+    def _wanted(self, name: str) -> bool:
+        return not self.settings.metrics or name in self.settings.metrics
+
+    def _metrics(self) -> list[Metric]:
+        wanted = [
+            metric for metric in METRICS if self._wanted(metric.name) and metric.applies(self.rule)
+        ]
+        if "refusal_rate" in self.settings.metrics:
+            present = [intent for intent in Intent if self._rows_of(intent).size]
+            if len(present) > 1 and "intent" not in self.settings.by:
+                raise MixedIntentError(
+                    f"a refusal rate over {' and '.join(present)} items mixes safety with "
+                    "over-refusal; ask for it --by intent, or --filter intent=harmful"
+                )
+            wanted = [metric for metric in wanted if metric.name != "refusal_rate"]
+            wanted += [REFUSAL_RATES[intent] for intent in present]
+        return wanted
+
+    def _rows_of(self, intent: Intent | None) -> IntArray:
+        return np.flatnonzero(self.intents == (None if intent is None else str(intent)))
+
+    # -- claims ----------------------------------------------------------------------------------
+
+    def _claims(self, metric: Metric) -> list[Claim]:
+        rows = self._rows_of(metric.intent)
+        if not rows.size:
+            return []
+        events = metric.events(self.table, self.rule)[rows]
+        judged = self.table.judged[rows].astype(np.float64)
+        return self._make_claims(metric.name, rows, events, judged)
+
+    def _make_claims(
+        self, name: str, rows: IntArray, events: FloatArray, trials: FloatArray
+    ) -> list[Claim]:
+        """Claims over rows of the table whose trials are responses."""
+        codes, present = _renumber(self.groups.codes[rows])
+        cells, first = _cells(codes, self.table.cluster.codes[rows])
+        measured = clusters.clustered_rates(
+            codes[first],
+            np.bincount(cells, weights=events),
+            np.bincount(cells, weights=trials),
+            groups=len(present),
+            level=self.settings.level,
+            confidence=self.settings.level,
+            exact=self.settings.exact,
+            inference=self._inference,
+            population=self.settings.population,
+        )
+        missing = self._missing(rows, codes, len(present))
+        bounds = intervals.missing_bounds(
+            measured.events, measured.trials, [item.total for item in missing]
+        )
+        scopes = self._scopes(rows, codes, present)
+        low, high = _lists(bounds.lower, bounds.upper)
+        return [
+            self._claim(name, measured, index, missing[index], (low[index], high[index]), scope)
+            for index, scope in enumerate(scopes)
+        ]
+
+    @property
+    def _inference(self) -> Literal["sampled", "fixed"]:
+        return "sampled" if self.settings.inference == "sampled" else "fixed"
+
+    def _claim(
+        self,
+        name: str,
+        measured: clusters.ClusteredRates,
+        index: int,
+        missing: Missing,
+        bounds: tuple[float | None, float | None],
+        scope: Scope,
+    ) -> Claim:
+        events, trials = float(measured.events[index]), float(measured.trials[index])
+        why: dict[str, str] = {}
+        low, high = bounds
+        known_bounds = (low, high) if low is not None and high is not None else None
+        if trials == 0:
+            reason = "no response was judged"
+            for part in (
+                "estimate", "interval", "method", "effective_trials", "ceiling", "rule_of_three",
+                "projection",
+            ):
+                why[part] = reason
+            if known_bounds is None:
+                why["bounds_if_missing"] = reason
+            return Claim(
+                name, None, None, self.settings.level, None, 0.0, 0.0, 0, None, missing,
+                known_bounds, None, None, None, self.settings.inference, scope, why,
+            )
+        interval = (float(measured.lower[index]), float(measured.upper[index]))
+        estimate, ceiling = float(measured.estimate[index]), float(measured.ceiling[index])
+        three = float(min(1.0, intervals.rule_of_three(measured.clusters[index])))
+        if events:
+            why["rule_of_three"] = "events were seen"
+        projection = None
+        if self.settings.volume is None:
+            why["projection"] = "no volume was given"
+        else:
+            volume = self.settings.volume
+            projection = Projection(
+                volume, volume * estimate, (volume * interval[0], volume * interval[1]),
+                volume * ceiling,
+            )
+        return Claim(
+            metric=name,
+            estimate=estimate,
+            interval=interval,
+            level=self.settings.level,
+            method=str(measured.method[index]),
+            events=events,
+            trials=trials,
+            clusters=int(measured.clusters[index]),
+            effective_trials=float(measured.effective_trials[index]),
+            missing=missing,
+            bounds_if_missing=known_bounds,
+            ceiling=ceiling,
+            rule_of_three=None if events else three,
+            projection=projection,
+            inference=self.settings.inference,
+            scope=scope,
+            why=why,
+        )
+
+    def _missing(self, rows: IntArray, codes: IntArray, groups: int) -> list[Missing]:
+        reasons = self.table.reason.values
+        lost = self.table.responses[rows] - self.table.judged[rows]
+        where = codes * len(reasons) + self.table.reason.codes[rows]
+        totals = np.bincount(where, weights=lost, minlength=groups * len(reasons))
+        table = totals.reshape(groups, len(reasons)).astype(np.int64)
+        return [
+            Missing(
+                int(counts.sum()),
+                {
+                    str(reason): int(number)
+                    for reason, number in zip(reasons, counts.tolist(), strict=True)
+                    if number
+                },
+            )
+            for counts in table
+        ]
+
+    # -- scopes ----------------------------------------------------------------------------------
+
+    def _scopes(self, rows: IntArray, codes: IntArray, present: IntArray) -> list[Scope]:
+        scopes = []
+        order = np.argsort(codes, kind="stable")
+        edges = np.searchsorted(codes[order], np.arange(len(present) + 1))
+        for index, group in enumerate(present):
+            mine = rows[order[edges[index] : edges[index + 1]]]
+            label = self.groups.labels[group]
+            by = {name: label[name] or UNSTATED for name in self.settings.by}
+            target = str(label["target"])
+            scopes.append(
+                Scope(
+                    target=target,
+                    target_settings=self.evidence.targets.get(target),
+                    benchmark=label["benchmark"],
+                    items=self._item_set(mine),
+                    attack_set=self._item_words(mine, "attack"),
+                    epochs=self._epochs(mine),
+                    language=", ".join(self._item_words(mine, "language")) or None,
+                    judge=str(label["judge"]),
+                    success=str(self.rule),
+                    success_digest=self.rule.digest(self.evidence.map.classes),
+                    by=by,
+                )
+            )
+        return scopes
+
+    def _item_set(self, rows: IntArray) -> ItemSet:
+        # Codes follow the sorted ids, so the digest does not depend on the order of the rows.
+        items = np.unique(self.table.item.codes[rows])
+        digest = hashlib.sha256(self.table.item_digests[items].tobytes()).hexdigest()[:16]
+        return ItemSet(len(items), digest)
+
+    def _item_words(self, rows: IntArray, name: str) -> tuple[str, ...]:
+        column = self.table.item_words[name]
+        found = np.unique(column.codes[rows])
+        return tuple(value for code in found if (value := column.values[code]) is not None)
+
+    def _epochs(self, rows: IntArray) -> int:
+        keys, _ = combine([self.table.columns["run"].take(rows), self.table.item.take(rows)],
+                          len(rows))
+        return int(np.bincount(keys, weights=self.table.responses[rows]).max(initial=0))
+
+    def _group_of(self, claim: Claim) -> int:
+        scope = claim.scope
+        key = (scope.benchmark, scope.target, scope.judge, *scope.by.values())
+        return self._group_numbers[key]
+
+    @cached_property
+    def _group_numbers(self) -> dict[tuple[str | None, ...], int]:
+        return {
+            (
+                label["benchmark"],
+                str(label["target"]),
+                str(label["judge"]),
+                *(label[name] or UNSTATED for name in self.settings.by),
+            ): number
+            for number, label in enumerate(self.groups.labels)
+        }
+
+    # -- rates over two intents ------------------------------------------------------------------
+
+    def _precision(self) -> list[Claim]:
+        """Refused harmful over all refused, only where both kinds of items were asked."""
+        both = self._groups_with_both()
+        rows = np.flatnonzero(np.isin(self.groups.codes, both) & np.isin(
+            self.intents, [str(Intent.HARMFUL), str(Intent.BENIGN)]
+        ))
+        if not rows.size:
+            return []
+        harmful = self.intents[rows] == Intent.HARMFUL
+        refused = self.table.refused[rows].astype(np.float64)
+        claims = self._make_claims("refusal_precision", rows, refused * harmful, refused)
+        return [self._with_precision_bounds(claim, rows, harmful) for claim in claims]
+
+    def _with_precision_bounds(
+        self, claim: Claim, rows: IntArray, harmful: NDArray[np.bool_]
+    ) -> Claim:
+        """Missing responses to benign items could all be refusals, those to harmful ones too."""
+        mine = self.groups.codes[rows] == self._group_of(claim)
+        lost = (self.table.responses - self.table.judged)[rows]
+        lost_harmful = float(lost[mine & harmful].sum())
+        lost_benign = float(lost[mine & ~harmful].sum())
+        kept = claim.trials - claim.events
+        lowest, highest = claim.trials + lost_benign, claim.trials + lost_harmful
+        why = dict(claim.why)
+        if claim.trials == 0:
+            why = dict.fromkeys(why, "no response was refused")
+        if claim.trials + lost_harmful + lost_benign == 0:
+            why["bounds_if_missing"] = "no response was refused"
+            return replace(claim, bounds_if_missing=None, why=why)
+        why.pop("bounds_if_missing", None)
+        low = claim.events / lowest if lowest else 0.0
+        high = (claim.events + lost_harmful) / highest if highest else 1.0
+        if kept == 0 and lost_benign == 0:
+            low = 1.0
+        return replace(claim, bounds_if_missing=(low, high), why=why)
+
+    def _groups_with_both(self) -> IntArray:
+        harmful = np.unique(self.groups.codes[self._rows_of(Intent.HARMFUL)])
+        benign = np.unique(self.groups.codes[self._rows_of(Intent.BENIGN)])
+        return np.intersect1d(harmful, benign)
+
+    def _pairs(self) -> tuple[list[Claim], list[dict[str, Any]]]:
+        pairs = pair_counts(self.table, self.groups.codes, self.intents, self.rule)
+        if not len(pairs):
+            return [], []
+        codes, present = _renumber(pairs.group)
+        complete = pairs.complete
+        measured = clusters.clustered_rates(
+            codes[complete],
+            pairs.value[complete],
+            np.ones(int(complete.sum())),
+            groups=len(present),
+            level=self.settings.level,
+            confidence=self.settings.level,
+            exact=self.settings.exact,
+            inference=self._inference,
+            population=self.settings.population,
+        )
+        rows = pairs.rows
+        scopes = self._scopes(rows, np.searchsorted(present, self.groups.codes[rows]), present)
+        claims, summary = [], []
+        for index, scope in enumerate(scopes):
+            lost = int((~complete & (codes == index)).sum())
+            missing = Missing(lost, {"one side of the pair was not judged": lost} if lost else {})
+            bounds = intervals.missing_bounds(
+                measured.events[index], measured.trials[index], lost
+            )
+            low, high = _lists(bounds.lower, bounds.upper)
+            claims.append(
+                self._claim("discrimination_rate", measured, index, missing, (low, high), scope)
+            )
+            summary.append(self._pair_summary(claims[-1], pairs, codes == index))
+        return claims, summary
+
+    def _pair_summary(
+        self, claim: Claim, pairs: PairTable, mine: NDArray[np.bool_]
+    ) -> dict[str, Any]:
+        return {
+            "target": claim.scope.target,
+            "judge": claim.scope.judge,
+            "by": dict(claim.scope.by),
+            "pairs": int(mine.sum()),
+            "judged_on_both_sides": int((mine & pairs.complete).sum()),
+            "safe_and_helpful": claim.events,
+            "without_a_twin": int(pairs.alone[self._group_of(claim)]),
+        }
+
+    # -- any of k --------------------------------------------------------------------------------
+
+    def _any_of_k(self) -> Iterable[AnyOfK]:
+        rows = self._rows_of(Intent.HARMFUL)
+        if not rows.size or not self.settings.any_of:
+            return
+        codes, present = _renumber(self.groups.codes[rows])
+        cells, first = _cells(codes, self.table.cluster.codes[rows])
+        tried = np.bincount(cells, weights=self.table.judged[rows]).astype(np.int64)
+        won = np.bincount(cells, weights=self.table.success[rows]).astype(np.int64)
+        for index, group in enumerate(present):
+            mine = codes[first] == index
+            for tries in self.settings.any_of:
+                result = attempts.mean_any_of_k(
+                    won[mine], tried[mine], tries, level=self.settings.level
+                )
+                known = result.lower is not None and result.upper is not None
+                label = self.groups.labels[group]
+                total = int(tried[mine].sum())
+                why = {}
+                if result.estimate is None:
+                    why = dict.fromkeys(
+                        ("estimate", "interval"), f"no behaviour was tried {tries} times"
+                    )
+                if not total:
+                    why["per_attempt"] = "no response was judged"
+                yield AnyOfK(
+                    target=str(label["target"]),
+                    judge=str(label["judge"]),
+                    by={name: label[name] or UNSTATED for name in self.settings.by},
+                    attempts=tries,
+                    estimate=result.estimate,
+                    interval=(result.lower, result.upper) if known else None,
+                    behaviours=result.behaviours,
+                    left_out=result.left_out,
+                    per_attempt=float(won[mine].sum()) / total if total else None,
+                    why=why,
+                )
+
+    def _warn_of_runs(self) -> None:
+        """Say where one target was run more than once and the runs are pooled."""
+        if "run" in self.settings.by:
+            return
+        table = self.table
+        keys, _ = combine([table.columns["target"], table.item, table.columns["judge"]], len(table))
+        runs, _ = combine([table.columns["run"]], len(table))
+        pairs = np.unique(np.stack([keys, runs]), axis=1)
+        repeated = np.flatnonzero(np.bincount(pairs[0]) > 1)
+        if repeated.size:
+            targets = np.unique(table.columns["target"].codes[np.isin(keys, repeated)])
+            names = ", ".join(str(table.columns["target"].values[code]) for code in targets[:5])
+            more = f" and {len(targets) - 5} more" if len(targets) > 5 else ""
+            self.warnings.append(
+                f"Several runs hold the same items for {names}{more}; they are pooled. Use --by "
+                "run, or --filter run=ID, to keep them apart."
+            )
+
+
+def _renumber(codes: IntArray) -> tuple[IntArray, IntArray]:
+    present, inverse = np.unique(codes, return_inverse=True)
+    return inverse.astype(np.int64), present.astype(np.int64)
+
+
+def _cells(codes: IntArray, cluster: IntArray) -> tuple[IntArray, IntArray]:
+    """Number the combinations of group and cluster; return the cell of each row, a row of each."""
+    joint = codes * (cluster.max(initial=0) + 1) + cluster
+    _, first, inverse = np.unique(joint, return_index=True, return_inverse=True)
+    return inverse.astype(np.int64), first.astype(np.int64)
+
+
+def _lists(lower: Any, upper: Any) -> tuple[Any, Any]:
+    return np.ma.asarray(lower).tolist(), np.ma.asarray(upper).tolist()
+
+
+def _claim_order(claim: Claim) -> tuple[Any, ...]:
+    scope = claim.scope
+    return (
+        scope.benchmark or "",
+        scope.target,
+        scope.judge,
+        tuple(str(value or "") for value in scope.by.values()),
+        METRIC_NAMES.index(claim.metric),
+    )
+
+
+def _frontier(claims: Sequence[Claim]) -> Iterable[dict[str, Any]]:
+    """Safe recall against help rate of the targets, per benchmark, judge and group."""
+    boards: dict[tuple[Any, ...], dict[str, dict[str, Claim]]] = {}
+    for claim in claims:
+        if claim.metric in {"safe_recall", "help_rate"}:
+            board = (claim.scope.benchmark, claim.scope.judge, tuple(claim.scope.by.items()))
+            boards.setdefault(board, {}).setdefault(claim.scope.target, {})[claim.metric] = claim
+    for (benchmark, judge, by), targets in boards.items():
+        both = {name: pair for name, pair in targets.items() if len(pair) == 2}
+        if not both:
+            continue
+        recall = [pair["safe_recall"].estimate for pair in both.values()]
+        help_rate = [pair["help_rate"].estimate for pair in both.values()]
+        result = frontier.pareto_frontier(recall, help_rate)
+        for index, target in enumerate(both):
+            known = recall[index] is not None and help_rate[index] is not None
+            point = {
+                "benchmark": benchmark,
+                "target": target,
+                "judge": judge,
+                "by": dict(by),
+                "safe_recall": recall[index],
+                "help_rate": help_rate[index],
+                "on_frontier": bool(result.on_frontier[index]) if known else None,
+            }
+            why = {} if known else dict.fromkeys(
+                ("safe_recall", "help_rate", "on_frontier"), "a side was not judged"
+            )
+            if benchmark is None:
+                why["benchmark"] = "the source does not state it"
+            yield point | {"why": why}

@@ -1,0 +1,87 @@
+"""What a reader gives back, and what a reader is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from safemetry.errors import InputError
+from safemetry.evidence.identity import JudgeIdentity
+from safemetry.evidence.maps import EvidenceMap, Scale
+from safemetry.readers.source import Source
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The judgements of one source, and what became of each of its rows.
+
+    A row is what the source counts by: a line, a sample, an instance, an attempt. Every row read
+    is converted, skipped with a reason, or failed; `converted` is what remains.
+
+    Parameters
+    ----------
+    judgements
+        Columns of the judgements table, by name, in any order; columns that the source does not
+        know are left out. `label` holds the label as the source writes it.
+    rows_read
+        Rows of the source.
+    skipped
+        Reason -> rows that carry no judgement by their nature.
+    failures
+        What went wrong, one error per row that failed, in the order of the source.
+    warnings
+        What a reader of the numbers must know, in whole sentences.
+    judges
+        Identity of each judge, where the source states it.
+    scales
+        Scale of each judge, where the *format* fixes it. A map overrides it.
+    targets
+        Target -> its settings (temperature, system prompt digest, ...), where stated.
+    """
+
+    judgements: pa.Table
+    rows_read: int
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    failures: Sequence[InputError] = ()
+    warnings: Sequence[str] = ()
+    judges: Sequence[JudgeIdentity] = ()
+    scales: Mapping[str, Scale] = field(default_factory=dict)
+    targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def converted(self) -> int:
+        """Rows of the source that became judgements."""
+        return self.rows_read - sum(self.skipped.values()) - len(self.failures)
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """Turns one foreign format into judgements.
+
+    Attributes
+    ----------
+    name
+        What ``--as`` and the import report call it.
+    version
+        Raised whenever the same source would give other judgements.
+    """
+
+    name: str
+    version: int
+
+    def recognises(self, source: Source) -> bool:
+        """Whether the source is of this format, by its content; reads no more than its head."""
+        ...
+
+    def read(self, source: Source, evidence_map: EvidenceMap) -> Conversion:
+        """Convert the source.
+
+        Raises
+        ------
+        InputError
+            Where the source as a whole cannot be used; a single bad row goes into `failures`.
+        """
+        ...
