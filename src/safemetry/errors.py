@@ -31,8 +31,16 @@ class InputError(SafemetryError):
 
     Examples
     --------
-    >>> print(InputError("unknown label 'maybe'", file="a.csv", row=3, line=4, column="label",
-    ...                  fix="add it to the map"))
+    >>> print(
+    ...     InputError(
+    ...         "unknown label 'maybe'",
+    ...         file="a.csv",
+    ...         row=3,
+    ...         line=4,
+    ...         column="label",
+    ...         fix="add it to the map",
+    ...     )
+    ... )
     a.csv, row 3 (line 4), column 'label': unknown label 'maybe'; add it to the map
     """
 
@@ -90,8 +98,9 @@ class ScopeMismatchError(SafemetryError):
 
     def __init__(self, parts: dict[str, tuple[object, object]]) -> None:
         self.parts = parts
-        listed = "; ".join(f"{name}: {first!r} against {second!r}" for name, (first, second) in
-                           parts.items())
+        listed = "; ".join(
+            f"{name}: {first!r} against {second!r}" for name, (first, second) in parts.items()
+        )
         super().__init__(f"these claims are not comparable, their scopes differ in {listed}")
 
 

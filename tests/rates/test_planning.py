@@ -73,7 +73,7 @@ def test_planned_width_is_that_of_wilson():
 
 def test_planned_variance_is_the_variance_of_means():
     rng = np.random.default_rng(31)
-    parts = dict(item=0.02, target_item=0.01, epoch=0.03, residual=0.04)
+    parts = {"item": 0.02, "target_item": 0.01, "epoch": 0.03, "residual": 0.04}
     known = VarianceComponents(
         0.0, parts["item"], 0.0, parts["target_item"], 0.0, 0.0, parts["epoch"],
         parts["residual"], {}, {}, {}, 0.1,

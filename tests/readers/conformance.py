@@ -67,6 +67,8 @@ class ReaderCase:
     byte_is_visible
         Whether any byte replaced by 0xFF changes nothing or can be noticed (false for databases,
         which have no check sums).
+    holds_repeats
+        Whether `make` can write the same id twice (false where the format's own writer keeps one).
     name
         Name in the test report; reader name and suffix where empty.
     """
@@ -84,6 +86,7 @@ class ReaderCase:
     lines: bool = False
     cut_is_visible: bool = True
     byte_is_visible: bool = True
+    holds_repeats: bool = True
     name: str = ""
 
     @property

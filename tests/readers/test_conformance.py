@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import zipfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from conformance import MARKER, ReaderCase, load_cases
 
 from safemetry.errors import InputError
-from safemetry.evidence.maps import EvidenceMap, Limits, Scale, make_map
+from safemetry.evidence.maps import EvidenceMap, FromColumn, Limits, Scale, make_map
 from safemetry.evidence.schema import BY_NAME, Intent, Reason, Status
 from safemetry.readers.conversion import Conversion, Reader
 from safemetry.readers.source import Source
@@ -107,8 +110,31 @@ def evidence_map(case: ReaderCase, **limits: int) -> EvidenceMap:
 def read(case: ReaderCase, path: Path, **limits: int) -> Conversion:
     mapped = evidence_map(case, **limits)
     conversion = case.reader.read(Source(str(path), mapped.limits), mapped)
+    try:
+        conversion = replace(conversion, judgements=named_table(conversion, mapped))
+    except duckdb.Error as error:
+        # A table that is read lazily fails at the border, which says so in one line.
+        raise InputError("cannot be read", file=str(path)) from error
     check_invariants(conversion, path, case)
     return conversion
+
+
+def named_table(conversion: Conversion, evidence_map: EvidenceMap) -> pa.Table:
+    """The judgements in memory, under the names that the map gives them, extra columns left out."""
+    table = conversion.judgements
+    if isinstance(table, duckdb.DuckDBPyRelation):
+        table = table.to_arrow_table()
+    if conversion.named:
+        return table.drop_columns([n for n in translated(evidence_map) if n in table.column_names])
+    theirs = {name: evidence_map.columns.get(name, name) for name in BY_NAME}
+    return pa.table({o: table[t] for o, t in theirs.items() if t in table.column_names})
+
+
+def translated(evidence_map: EvidenceMap) -> set[str]:
+    """Columns under the names of the source that the border needs to apply the map."""
+    specs = (evidence_map.intent, evidence_map.status)
+    columns = {spec.column for spec in specs if isinstance(spec, FromColumn)}
+    return (columns | set(evidence_map.columns.values())) - set(BY_NAME)
 
 
 def check_invariants(conversion: Conversion, path: Path, case: ReaderCase) -> None:
@@ -323,6 +349,8 @@ def test_identities_and_scales_speak_of_judges_in_the_table(case, tmp_path):
 
 @every_case
 def test_equal_rows_fail_or_survive_but_never_vanish(case, tmp_path, record_property):
+    if not case.holds_repeats:
+        pytest.skip("the writer of the format keeps one of them")
     try:
         doubled = read(case, make(case, tmp_path / "doubled", ["plain-1", "plain-2", "plain-1"]))
     except InputError:
@@ -524,7 +552,7 @@ def test_bytes_of_another_encoding_are_named(case, intact):
     case.damaged_file(path).write_bytes(content.replace(place, b"caf\xe9", 1))
     outcome = read_damaged(case, path)
     if isinstance(outcome, InputError):
-        assert "UTF-8" in str(outcome)
+        assert re.search("utf-?8|unicode|encod", str(outcome), re.IGNORECASE), str(outcome)
         return
     # A reader that does not decode the texts of its source never sees the byte.
     if not same(outcome, whole):

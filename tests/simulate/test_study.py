@@ -54,9 +54,13 @@ def column(table, name):
     return np.array(table[name].to_pylist(), dtype=object)
 
 
-def item_table(study):
-    """Responses with the design of their items."""
-    return study.truth.responses.join(study.truth.items, "item")
+def with_design(study):
+    """Responses, each with the design of its item."""
+    items, responses = study.truth.items, study.truth.responses
+    design = items.take(pc.index_in(responses["item"], items["item"].combine_chunks()))
+    for name in ("intent", "response_type"):
+        responses = responses.append_column(name, design[name])
+    return responses
 
 
 def labels_by_judge(table):
@@ -107,7 +111,7 @@ def test_sample_correlations_of_the_default_study_are_the_published_ones(study):
 
 
 def test_pass_rates_of_a_population_come_out_as_published(population):
-    table = item_table(population)
+    table = with_design(population)
     passed = column(table, "class") != "comply"
     kind, intent = column(table, "response_type"), column(table, "intent")
     targets = column(table, "target")
@@ -120,20 +124,12 @@ def test_pass_rates_of_a_population_come_out_as_published(population):
 
 
 def test_over_refusal_rises_with_caution(population):
-    table = item_table(population).filter(pc.equal(item_table(population)["intent"], "benign"))
-    order = {name: row for row, name in enumerate(column(population.truth.targets, "target"))}
-    code = np.array([order[name] for name in table["target"].to_pylist()])
-    refused = np.bincount(code, column(table, "class") != "comply") / np.bincount(code)
+    table = with_design(population)
+    table = table.filter(pc.equal(table["intent"], "benign"))
+    refused = (column(table, "class") != "comply").reshape(3_000, -1).mean(axis=1)
+    expected = 1 - table["rewarded"].to_numpy().reshape(3_000, -1).mean(axis=1)
     assert refused.mean() == pytest.approx(0.08, abs=4 * refused.std() / np.sqrt(3_000))
     caution = population.truth.abilities[:, -1]
-    expected = 1 - np.array(
-        [
-            rates.mean()
-            for rates in table["rewarded"]
-            .to_numpy()[np.argsort(code, kind="stable")]
-            .reshape(3_000, -1)
-        ]
-    )
     assert np.corrcoef(caution, expected)[0, 1] > 0.8
     assert np.corrcoef(caution, refused)[0, 1] > 0.4
 

@@ -45,6 +45,8 @@ class Place:
     name: str
     header_lines: int = 0
     """Lines above the first row of a text file whose rows are its lines; 0 where unknown."""
+    run: str | None = None
+    """The run of rows that name none; by default the name."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,8 @@ class Admission:
     def _check_names(self, names: list[str]) -> None:
         mapped = [*self.map.columns.values()]
         mapped += [
-            spec.column for spec in (self.map.intent, self.map.status)
+            spec.column
+            for spec in (self.map.intent, self.map.status)
             if isinstance(spec, FromColumn)
         ]
         for theirs in mapped:
@@ -299,8 +302,11 @@ class Admission:
                 raise self._unknown_word(name, row[name], words)
         self._check_intent(row)
         spec = self.map.status
-        if isinstance(spec, FromColumn) and row[_RAW + "status"] is not None \
-                and row[_RAW + "status"] not in spec.values:
+        if (
+            isinstance(spec, FromColumn)
+            and row[_RAW + "status"] is not None
+            and row[_RAW + "status"] not in spec.values
+        ):
             raise self._untranslated("status", row[_RAW + "status"], "ok")
 
     def _check_intent(self, row: dict[str, Any]) -> None:
@@ -412,7 +418,9 @@ class Admission:
     def _default(self, name: str) -> Any:
         if name in self.map.constants:
             return self.map.constants[name]
-        return self.place.name if name in {"run", "source_file"} else BY_NAME[name].default
+        if name == "run":
+            return self.place.run or self.place.name
+        return self.place.name if name == "source_file" else BY_NAME[name].default
 
     def _translated(self, labels: list[tuple[str, str]]) -> nw.Expr:
         if not self._has("label"):

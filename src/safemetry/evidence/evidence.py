@@ -98,6 +98,11 @@ class Evidence:
             instruments={judge: self.instruments[judge] for judge in sorted(found)},
         )
 
+    def only_items(self, items: Sequence[str]) -> Evidence:
+        """The rows on the given items."""
+        rows = self.rows.filter(nw.col("item").is_in(list(items)))
+        return replace(self, rows=rows, items=_items(rows))
+
     @property
     def targets_seen(self) -> tuple[str, ...]:
         """The targets that occur, sorted."""

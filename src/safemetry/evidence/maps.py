@@ -221,5 +221,6 @@ def make_map(content: Mapping[str, Any] | EvidenceMap, *, file: str | None = Non
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         said = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"map entry {place}: {said}" if place else f"map: {said}", file=file) \
-            from error
+        raise InputError(
+            f"map entry {place}: {said}" if place else f"map: {said}", file=file
+        ) from error

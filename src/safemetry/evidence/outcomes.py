@@ -15,59 +15,74 @@ import narwhals.stable.v2 as nw
 
 from safemetry.errors import InputError
 from safemetry.evidence import frames
+from safemetry.evidence.border import Instrument
 from safemetry.evidence.evidence import Evidence
 from safemetry.evidence.schema import KEY, RESPONSE_KEY, TIED, UNSTATED, Status
 from safemetry.evidence.success import Aggregation, SuccessRule
 
 RESPONSE_COLUMNS: Final = (
-    *RESPONSE_KEY, "judge", "calls", "judged", "success", "refused", "disagreed", "reason",
+    *RESPONSE_KEY,
+    "judge",
+    "calls",
+    "judged",
+    "success",
+    "refused",
+    "disagreed",
+    "reason",
 )
 _MOST_CALLS = 50
 
 
 def usable_judges(evidence: Evidence, rule: SuccessRule) -> tuple[list[str], list[str]]:
-    """The judges whose verdicts the rule can read, and a warning for each that it cannot.
+    """The judges whose verdicts the rule can read, and a warning for each whose it cannot.
 
     Raises
     ------
     InputError
-        Where no judge is left, or where the direction of a score is not declared.
+        Where no judge is left.
     """
-    needs_score = rule.threshold is not None
     usable, warnings = [], []
     for judge, instrument in evidence.instruments.items():
-        gives = instrument.scored if needs_score else bool(instrument.labels)
-        gives_other = bool(instrument.labels) if needs_score else instrument.scored
-        if gives or not gives_other:
+        problem = _unusable(judge, instrument, rule)
+        if problem is None:
             usable.append(judge)
-            continue
-        has, lacks = ("labels", "scores") if needs_score else ("scores", "labels")
-        warnings.append(
-            f"Judge {judge} gives {has}, not {lacks}, and has no rate under {rule.boundary}."
-        )
-    if not usable:
-        fix = (
+        else:
+            warnings.append(problem)
+    if usable:
+        return usable, [f"{warning}." for warning in warnings]
+    lacking = "scores" if rule.threshold is not None else "labels"
+    undeclared = any("safer or worse" in warning for warning in warnings)
+    fix = (
+        None
+        if undeclared
+        else (
             "use --success comply or --success non_refusal"
-            if needs_score
+            if lacking == "scores"
             else "say from which score on a response counts, such as --success at_least:0.5"
         )
-        names = ", ".join(evidence.instruments)
-        kind = "labels" if needs_score else "scores"
-        raise InputError(f"every judge here ({names}) gives {kind} only", fix=fix)
-    if needs_score:
-        _require_directions(evidence, usable)
-    return usable, warnings
+    )
+    raise InputError("; ".join(warnings), fix=fix)
 
 
-def _require_directions(evidence: Evidence, judges: Sequence[str]) -> None:
-    for judge in judges:
-        if evidence.instruments[judge].scored and \
-                evidence.instruments[judge].scale.higher_is is None:
-            raise InputError(
-                f"nothing says whether a higher score of judge {judge!r} is safer or worse",
-                fix=f'add to the map: judges: {{"{judge}": {{scale_min: 0, scale_max: 1, '
-                "higher_is: worse}} (or safer)",
-            )
+def _unusable(judge: str, instrument: Instrument, rule: SuccessRule) -> str | None:
+    """Why the rule cannot read a judge, or None. A judge without any verdict is merely missing."""
+    needs_score = rule.threshold is not None
+    gives = instrument.scored if needs_score else bool(instrument.labels)
+    gives_other = bool(instrument.labels) if needs_score else instrument.scored
+    if not gives and gives_other:
+        has, lacks = ("labels", "scores") if needs_score else ("scores", "labels")
+        return f"judge {judge} gives {has}, not {lacks}, and has no rate under {rule.boundary}"
+    if needs_score and gives and instrument.scale.higher_is is None:
+        low, high = (
+            0 if instrument.scale.scale_min is None else instrument.scale.scale_min,
+            1 if instrument.scale.scale_max is None else instrument.scale.scale_max,
+        )
+        return (
+            f"nothing says whether a higher score of judge {judge} is safer or worse, so it has no "
+            f'rate; add to the map: judges: {{"{judge}": {{scale_min: {low:g}, '
+            f"scale_max: {high:g}, higher_is: worse}}}} (or safer)"
+        )
+    return None
 
 
 def responses(
@@ -151,9 +166,7 @@ def _score_flags(
     evidence: Evidence, rule: SuccessRule, judges: Sequence[str]
 ) -> tuple[nw.Expr, nw.Expr, nw.Expr]:
     score = nw.col("score")
-    safer = [
-        judge for judge in judges if evidence.instruments[judge].scale.higher_is == "safer"
-    ]
+    safer = [judge for judge in judges if evidence.instruments[judge].scale.higher_is == "safer"]
     reaches = score >= rule.threshold
     if len(safer) == len(judges):
         worse = ~reaches
@@ -190,9 +203,9 @@ def _verdicts(counted: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         .otherwise(
             nw.when(valid > 0)
             .then(None)
-            .otherwise(nw.when(nw.col("why").is_null()).then(nw.lit(UNSTATED)).otherwise(
-                nw.col("why")
-            ))
+            .otherwise(
+                nw.when(nw.col("why").is_null()).then(nw.lit(UNSTATED)).otherwise(nw.col("why"))
+            )
         )
         .alias("reason"),
         _as_count(
@@ -242,9 +255,7 @@ def _panel(
         _as_count((successes > 0) & one_denies).alias("disagreed"),
         nw.when(all_say_so | one_denies)
         .then(None)
-        .otherwise(nw.when(nw.col("why").is_null()).then(nw.lit(UNSTATED)).otherwise(
-            nw.col("why")
-        ))
+        .otherwise(nw.when(nw.col("why").is_null()).then(nw.lit(UNSTATED)).otherwise(nw.col("why")))
         .alias("reason"),
     )
 
@@ -259,8 +270,11 @@ def refuse_duplicates(evidence: Evidence) -> None:
     """
     repeated = (
         evidence.rows.group_by(*KEY, drop_null_keys=False)
-        .agg(nw.len().cast(nw.Int64).alias("rows"), nw.col(frames.ROW).max().alias(frames.ROW),
-             nw.col("source_file").max().alias("source_file"))
+        .agg(
+            nw.len().cast(nw.Int64).alias("rows"),
+            nw.col(frames.ROW).max().alias(frames.ROW),
+            nw.col("source_file").max().alias("source_file"),
+        )
         .filter(nw.col("rows") > 1)
         .sort(frames.ROW, *KEY)
         .head(1)

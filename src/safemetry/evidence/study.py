@@ -27,6 +27,7 @@ from safemetry.evidence.study_commits import (
     Origin,
     commit_files,
     commit_parts,
+    content_digest,
     import_name,
     live,
     map_content,
@@ -35,7 +36,6 @@ from safemetry.evidence.study_commits import (
     program_version,
     publish,
     read_commit,
-    study_digest,
 )
 from safemetry.evidence.study_import import (
     Import,
@@ -208,7 +208,7 @@ class Study:
     def digest(self) -> str:
         """Digest of the evidence in force, corrections included; equal evidence, equal digest."""
         names = sorted(commit.name for commit in self.commits())
-        return study_digest([self.classes, self.outside, names])
+        return content_digest([self.classes, self.outside, names])
 
     def judges(self) -> list[JudgeRecord]:
         """The identities of the judges, by name; a swapped judge has several."""
@@ -240,7 +240,7 @@ class Study:
     ) -> duckdb.DuckDBPyRelation:
         """The tidy judgements table, corrections applied; lazy.
 
-        It holds one row for each judgement. A response that nobody judged has none; see
+        It holds one row for each judgement, in no particular order. A response that nobody judged has none; see
         `unjudged`. The query reads the commits in force now: later ones do not change it.
 
         Parameters

@@ -113,8 +113,8 @@ class Commit(_Record):
         Commits whose parts are no longer read.
     origin
         Of an import: its source and reader.
-    fields
-        Of corrections: the fields that are corrected.
+    fields, content
+        Of corrections: the fields that are corrected, and the digest of the rows.
     warnings
         What a reader of the numbers must know.
     """
@@ -128,6 +128,7 @@ class Commit(_Record):
     supersedes: tuple[str, ...] = ()
     origin: Origin | None = None
     fields: tuple[str, ...] = ()
+    content: str = ""
     warnings: tuple[str, ...] = ()
 
     def files(self, table: str) -> tuple[str, ...]:
@@ -138,7 +139,7 @@ class Commit(_Record):
     def expected_name(self) -> str:
         """The name that follows from the content."""
         if self.origin is None:
-            return corrections_name(self.parts)
+            return self.content
         origin = self.origin
         return import_name(
             origin.digest,
@@ -203,13 +204,8 @@ def import_name(
     return _digest([source_digest, reader, reader_version, options, *revives])
 
 
-def corrections_name(parts: Sequence[Part]) -> str:
-    """Name of a commit of corrections: a digest of its rows."""
-    return _digest([part.sha256 for part in parts])
-
-
-def study_digest(content: Any) -> str:
-    """Digest of what a study holds."""
+def content_digest(content: Any) -> str:
+    """Thirty-two hexadecimal digits over JSON values."""
     return _digest(content)
 
 

@@ -5,18 +5,17 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import duckdb
 import pyarrow as pa
 
 from safemetry.errors import InputError
+from safemetry.evidence.engine import connect
 from safemetry.evidence.identity import JudgeIdentity
 from safemetry.evidence.maps import EvidenceMap, Scale
 from safemetry.evidence.schema import (
@@ -41,6 +40,9 @@ from safemetry.evidence.study_tables import (
     typed_null,
     write_part,
 )
+
+if TYPE_CHECKING:
+    import duckdb
 
 ITEM_CONTEXT: Final = tuple(column.name for column in ITEM_COLUMNS)
 RESPONSE_CONTEXT: Final = tuple(column.name for column in RESPONSE_COLUMNS)
@@ -111,11 +113,9 @@ class Import:
 
 @contextmanager
 def scratch() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database in memory that spills to a folder of its own and leaves nothing behind."""
-    with (
-        tempfile.TemporaryDirectory(prefix="safemetry-") as folder,
-        duckdb.connect(config={"temp_directory": folder}) as connection,
-    ):
+    """A database of its own, within the memory limit, that keeps the order of rows."""
+    with connect() as connection:
+        connection.execute("SET preserve_insertion_order = true")
         yield connection
 
 
@@ -138,6 +138,10 @@ class Incoming:
         self._commit = commit
         self._table = _typed(source)
         connection.register("incoming", self._table)
+        connection.execute(
+            f"CREATE TEMP TABLE contexts AS SELECT DISTINCT run, item, {listed(ITEM_CONTEXT)} "
+            "FROM incoming"
+        )
         self._identities = _identities(source, self._values("judge"))
 
     def _query(self, query: str) -> list[tuple[Any, ...]]:
@@ -202,7 +206,7 @@ class Incoming:
             Query over the items of the study: run, item, benchmark, intent.
         """
         intents = (
-            f"SELECT {ITEM_IDENTITY} AS run, intent, true AS here FROM incoming"
+            f"SELECT {ITEM_IDENTITY} AS run, intent, true AS here FROM contexts"
             f" UNION SELECT {ITEM_IDENTITY}, intent, false FROM ({known})"
         )
         found = self._query(
@@ -249,16 +253,16 @@ class Incoming:
     def context_warnings(self) -> list[str]:
         """Sentences about items, responses and targets that the source describes in two ways."""
         said = []
-        for what, identity, names in (
-            ("items", ITEM_IDENTITY, ITEM_CONTEXT[1:]),
-            ("responses", listed(RESPONSE_KEY), RESPONSE_CONTEXT),
-            ("targets", listed(("run", "target")), TARGET_CONTEXT),
+        for what, rows, identity, names in (
+            ("items", "contexts", ITEM_IDENTITY, ITEM_CONTEXT[1:]),
+            ("responses", "incoming", listed(RESPONSE_KEY), RESPONSE_CONTEXT),
+            ("targets", "incoming", "run, target", TARGET_CONTEXT),
         ):
             for name in names:
                 if self._table.column(name).null_count == self.rows:
                     continue
                 (count,) = self._query(
-                    f"SELECT count(*) FROM (SELECT 1 FROM incoming GROUP BY {identity} "
+                    f"SELECT count(*) FROM (SELECT 1 FROM {rows} GROUP BY {identity} "
                     f"HAVING count(DISTINCT {identifier(name)}) > 1)"
                 )[0]
                 if count:
@@ -337,7 +341,7 @@ class Incoming:
         names = ("item", *ITEM_CONTEXT)
         return (
             f"SELECT {_number(names)} AS item_key, * "
-            f"FROM (SELECT DISTINCT {listed(names)} FROM incoming)"
+            f"FROM (SELECT DISTINCT {listed(names)} FROM contexts)"
         )
 
     def _targets(self) -> str:

@@ -23,7 +23,7 @@ the plain mean is too small where sizes differ, since large clusters carry more 
 For the same reason ten clusters count as ten only if they hold the trials of ten clusters of that
 mean size, and the t quantile has as many degrees of freedom as such clusters fit into the trials,
 less one. With equal clusters all this is the plain count. (Simulated: 10 clusters of 60 and 90 of
-3, intra-class correlation .8, rate .1: plain counting covers 77%, this 98%.)
+3, intra-class correlation .8, rate .1: plain counting covers 77%, this 99%.)
 
 Without any event the plain mean is exact: a cluster of rate q and size m stays clean with
 probability (1 - q)**m <= 1 - q, so all c clusters stay clean with probability at most (1 - p)**c,

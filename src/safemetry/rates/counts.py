@@ -193,8 +193,13 @@ def count_responses(
     ]
     frame, warnings = responses(evidence, rule, of_response)
     keys = [
-        "run", "target", "judge", "item", "reason",
-        *of_response, *(["epoch"] if "epoch" in by else []),
+        "run",
+        "target",
+        "judge",
+        "item",
+        "reason",
+        *of_response,
+        *(["epoch"] if "epoch" in by else []),
     ]
     sums = ("judged", "success", "refused", "calls", "disagreed", "irregular")
     table = (
@@ -303,6 +308,13 @@ def count_labels(
 
 
 __all__ = [
-    "ITEM_KEY", "ITEM_NAMES", "Codes", "CountTable", "Groups", "check_by", "combine",
-    "count_labels", "count_responses",
+    "ITEM_KEY",
+    "ITEM_NAMES",
+    "Codes",
+    "CountTable",
+    "Groups",
+    "check_by",
+    "combine",
+    "count_labels",
+    "count_responses",
 ]

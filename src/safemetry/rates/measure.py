@@ -19,7 +19,14 @@ from safemetry.evidence.schema import UNSTATED, Intent
 from safemetry.evidence.success import SuccessRule
 from safemetry.findings import Finding, plain
 from safemetry.rates import attempts, clusters, frontier, intervals
-from safemetry.rates.counts import CountTable, FloatArray, IntArray, check_by, combine, count_responses
+from safemetry.rates.counts import (
+    CountTable,
+    FloatArray,
+    IntArray,
+    check_by,
+    combine,
+    count_responses,
+)
 from safemetry.rates.metrics import METRIC_NAMES, METRICS, REFUSAL_RATES, Metric
 from safemetry.rates.pairs import PairTable, pair_counts
 
@@ -202,8 +209,14 @@ def measure_rates(
     Examples
     --------
     >>> import pyarrow as pa
-    >>> table = pa.table({"target": ["m"] * 100, "item": [str(i) for i in range(100)],
-    ...                   "label": ["refuse"] * 100, "intent": ["harmful"] * 100})
+    >>> table = pa.table(
+    ...     {
+    ...         "target": ["m"] * 100,
+    ...         "item": [str(i) for i in range(100)],
+    ...         "label": ["refuse"] * 100,
+    ...         "intent": ["harmful"] * 100,
+    ...     }
+    ... )
     >>> claim = measure_rates(table).find("attack_success_rate")
     >>> claim.events, claim.trials, round(claim.ceiling, 4)
     (0.0, 100.0, 0.0295)
@@ -212,7 +225,13 @@ def measure_rates(
     evidence = as_evidence(data, evidence_map)
     rule = chosen.success or evidence.default_rule
     table = count_responses(evidence, rule, by=chosen.by, cluster=chosen.cluster)
-    return _Measurement(evidence, chosen, rule, table).finding()
+    return measure_counts(evidence, table, replace(chosen, success=rule))
+
+
+def measure_counts(evidence: Evidence, table: CountTable, settings: RateSettings) -> RatesFinding:
+    """The rates of a table of counts that was made with the same settings."""
+    rule = settings.success or evidence.default_rule
+    return _Measurement(evidence, settings, rule, table).finding()
 
 
 def _settings(options: Mapping[str, Any]) -> RateSettings:
@@ -364,15 +383,35 @@ class _Measurement:
         if trials == 0:
             reason = "no response was judged"
             for part in (
-                "estimate", "interval", "method", "effective_trials", "ceiling", "rule_of_three",
+                "estimate",
+                "interval",
+                "method",
+                "effective_trials",
+                "ceiling",
+                "rule_of_three",
                 "projection",
             ):
                 why[part] = reason
             if known_bounds is None:
                 why["bounds_if_missing"] = reason
             return Claim(
-                name, None, None, self.settings.level, None, 0.0, 0.0, 0, None, missing,
-                known_bounds, None, None, None, self.settings.inference, scope, why,
+                name,
+                None,
+                None,
+                self.settings.level,
+                None,
+                0.0,
+                0.0,
+                0,
+                None,
+                missing,
+                known_bounds,
+                None,
+                None,
+                None,
+                self.settings.inference,
+                scope,
+                why,
             )
         interval = (float(measured.lower[index]), float(measured.upper[index]))
         estimate, ceiling = float(measured.estimate[index]), float(measured.ceiling[index])
@@ -385,7 +424,9 @@ class _Measurement:
         else:
             volume = self.settings.volume
             projection = Projection(
-                volume, volume * estimate, (volume * interval[0], volume * interval[1]),
+                volume,
+                volume * estimate,
+                (volume * interval[0], volume * interval[1]),
                 volume * ceiling,
             )
         return Claim(
@@ -466,8 +507,9 @@ class _Measurement:
         return tuple(value for code in found if (value := column.values[code]) is not None)
 
     def _epochs(self, rows: IntArray) -> int:
-        keys, _ = combine([self.table.columns["run"].take(rows), self.table.item.take(rows)],
-                          len(rows))
+        keys, _ = combine(
+            [self.table.columns["run"].take(rows), self.table.item.take(rows)], len(rows)
+        )
         return int(np.bincount(keys, weights=self.table.responses[rows]).max(initial=0))
 
     def _group_of(self, claim: Claim) -> int:
@@ -492,9 +534,10 @@ class _Measurement:
     def _precision(self) -> list[Claim]:
         """Refused harmful over all refused, only where both kinds of items were asked."""
         both = self._groups_with_both()
-        rows = np.flatnonzero(np.isin(self.groups.codes, both) & np.isin(
-            self.intents, [str(Intent.HARMFUL), str(Intent.BENIGN)]
-        ))
+        rows = np.flatnonzero(
+            np.isin(self.groups.codes, both)
+            & np.isin(self.intents, [str(Intent.HARMFUL), str(Intent.BENIGN)])
+        )
         if not rows.size:
             return []
         harmful = self.intents[rows] == Intent.HARMFUL
@@ -553,9 +596,7 @@ class _Measurement:
         for index, scope in enumerate(scopes):
             lost = int((~complete & (codes == index)).sum())
             missing = Missing(lost, {"one side of the pair was not judged": lost} if lost else {})
-            bounds = intervals.missing_bounds(
-                measured.events[index], measured.trials[index], lost
-            )
+            bounds = intervals.missing_bounds(measured.events[index], measured.trials[index], lost)
             low, high = _lists(bounds.lower, bounds.upper)
             claims.append(
                 self._claim("discrimination_rate", measured, index, missing, (low, high), scope)
@@ -686,8 +727,12 @@ def _frontier(claims: Sequence[Claim]) -> Iterable[dict[str, Any]]:
                 "help_rate": help_rate[index],
                 "on_frontier": bool(result.on_frontier[index]) if known else None,
             }
-            why = {} if known else dict.fromkeys(
-                ("safe_recall", "help_rate", "on_frontier"), "a side was not judged"
+            why = (
+                {}
+                if known
+                else dict.fromkeys(
+                    ("safe_recall", "help_rate", "on_frontier"), "a side was not judged"
+                )
             )
             if benchmark is None:
                 why["benchmark"] = "the source does not state it"

@@ -81,9 +81,7 @@ def pair_counts(
     served, helped = total(judged, ~on_harmful), total(helped_rows, ~on_harmful)
     two_sided = (asked > 0) & (offered > 0)
     complete = (tried > 0) & (served > 0)
-    value = np.where(
-        complete, safe / np.maximum(tried, 1) * helped / np.maximum(served, 1), 0.0
-    )
+    value = np.where(complete, safe / np.maximum(tried, 1) * helped / np.maximum(served, 1), 0.0)
     group = groups[rows][first]
     alone = np.bincount(group[~two_sided], minlength=int(groups.max(initial=0)) + 1)
     return PairTable(

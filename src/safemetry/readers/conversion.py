@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+import duckdb
 import pyarrow as pa
 
 from safemetry.errors import InputError
 from safemetry.evidence.identity import JudgeIdentity
 from safemetry.evidence.maps import EvidenceMap, Scale
+from safemetry.evidence.success import SuccessRule
 from safemetry.readers.source import Source
 
 
@@ -25,7 +27,8 @@ class Conversion:
     ----------
     judgements
         Columns of the judgements table, by name, in any order; columns that the source does not
-        know are left out. `label` holds the label as the source writes it.
+        know are left out. `label` holds the label as the source writes it. A file too large for
+        memory may be a DuckDB relation.
     rows_read
         Rows of the source.
     skipped
@@ -40,9 +43,15 @@ class Conversion:
         Scale of each judge, where the *format* fixes it. A map overrides it.
     targets
         Target -> its settings (temperature, system prompt digest, ...), where stated.
+    named
+        Whether the columns have our names already; if not, the map names them.
+    header_lines
+        Lines above the first row, where the rows of the source are lines of text.
+    default_rule
+        Success rule that the format implies.
     """
 
-    judgements: pa.Table
+    judgements: pa.Table | duckdb.DuckDBPyRelation
     rows_read: int
     skipped: Mapping[str, int] = field(default_factory=dict)
     failures: Sequence[InputError] = ()
@@ -50,6 +59,9 @@ class Conversion:
     judges: Sequence[JudgeIdentity] = ()
     scales: Mapping[str, Scale] = field(default_factory=dict)
     targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    named: bool = True
+    header_lines: int = 0
+    default_rule: SuccessRule | None = None
 
     @property
     def converted(self) -> int:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from safemetry.errors import InputError
 from safemetry.evidence.identity import JudgeIdentity
 from safemetry.evidence.maps import EvidenceMap, FromColumn, Scale
-from safemetry.evidence.schema import BY_NAME, ITEM_COLUMNS, Intent, Reason, Status
+from safemetry.evidence.schema import BY_NAME, ITEM_COLUMNS, TEXT, Intent, Reason, Status
 from safemetry.readers.conversion import Conversion
 from safemetry.readers.garak_attempt import (
     Attempt,
@@ -48,6 +48,7 @@ from safemetry.readers.garak_run import (
     Run,
     counted,
     first_of,
+    implied_rule,
     run_warnings,
     summary_of,
 )
@@ -154,7 +155,9 @@ class _Report:
         # One entry an attempt (or an earlier turn of one).
         self._roots: dict[str, str] = {}
         mapped = _MAPPED.intersection(evidence_map.columns)
-        self._contexts: dict[str, list[Any]] = {name: [] for name in sorted({*_DESCRIBED, *mapped})}
+        self._contexts: dict[str, list[Any]] = {
+            name: [] for name in sorted({*_DESCRIBED, *mapped, *_translated(evidence_map)})
+        }
         self._attempt_run = array("q")
         self._attempt_row = array("q")
         # One entry a judgement.
@@ -292,6 +295,7 @@ class _Report:
             for ours, path in self._map.columns.items()
             if ours in _MAPPED and (value := field_of(entry, path)) is not None
         }
+        context |= {path: field_of(entry, path) for path in _translated(self._map)}
         context["intent"] = self._intent(entry, context)
         for name, value in context.items():
             if isinstance(value, str):
@@ -322,18 +326,12 @@ class _Report:
         original = turns_of(notes.get("pre_translation_prompt"))
         return request_digest(original) or request_digest(sent)
 
-    def _intent(self, entry: Mapping[str, Any], context: Mapping[str, Any]) -> str:
+    def _intent(self, entry: Mapping[str, Any], context: Mapping[str, Any]) -> str | None:
         """Probes attack, so a prompt is harmful unless the map says otherwise."""
         asked = self._map.intent
         if isinstance(asked, FromColumn):
-            value = context.get(asked.column) or field_of(entry, asked.column)
-            if value is None or value not in asked.values:
-                raise InputError(
-                    "the map gives no intent for this attempt",
-                    column=asked.column,
-                    fix="add its value to intent.values in the map",
-                )
-            return asked.values[value]
+            # The border translates it; garak has a field of that name, a code for the harm.
+            return field_of(entry, "intent") if asked.column == "intent" else None
         if asked is not None:
             return str(asked)
         return self._map.constants.get("intent") or context.get("intent") or str(Intent.HARMFUL)
@@ -465,6 +463,7 @@ class _Report:
             judges=tuple(self._identities()),
             scales=dict.fromkeys(self._judges, _SCALE),
             targets=self._targets(),
+            default_rule=implied_rule(present),
         )
 
     def _nothing_read(self) -> InputError:
@@ -532,29 +531,30 @@ class _Report:
         outcome = np.asarray(self._outcome, dtype=np.int64)
         run_of = np.asarray(self._attempt_run)
         columns: dict[str, Any] = {
-            name: _taken(values, of_attempt, BY_NAME[name].type)
+            name: _taken(values, of_attempt, BY_NAME[name].type if name in BY_NAME else TEXT)
             for name, values in self._contexts.items()
-            if any(value is not None for value in values)
+            if name not in BY_NAME or any(value is not None for value in values)
         }
-        columns.setdefault("item", pa.array([], pa.string()))
+        columns.setdefault("item", pa.array([], TEXT))
         per_run: dict[str, list[str | None]] = {
             "run": [run.name or self._source.name for run in self._runs],
             "target": [self._target(run) or "" for run in self._runs],
             "timestamp": [run.started for run in self._runs],
         }
         for name, values in per_run.items():
-            columns[name] = _taken(values, run_of[of_attempt], pa.string())
+            columns[name] = _taken(values, run_of[of_attempt], TEXT)
         columns |= {
-            "benchmark": _taken(["garak"], np.zeros_like(of_attempt), pa.string()),
+            "benchmark": _taken(["garak"], np.zeros_like(of_attempt), TEXT),
             "epoch": pa.array(np.asarray(self._epoch)),
-            "judge": _taken(list(self._judges), np.asarray(self._judge), pa.string()),
+            "judge": _taken(list(self._judges), np.asarray(self._judge), TEXT),
             "score": pa.array(np.asarray(self._score), mask=outcome != _OK),
-            "status": _taken([str(s) for s, _ in _OUTCOMES], outcome, pa.string()),
-            "reason": _taken([r and str(r) for _, r in _OUTCOMES], outcome, pa.string()),
-            "source_file": _taken([self._source.name], np.zeros_like(of_attempt), pa.string()),
+            "status": _taken([str(s) for s, _ in _OUTCOMES], outcome, TEXT),
+            "reason": _taken([r and str(r) for _, r in _OUTCOMES], outcome, TEXT),
+            "source_file": _taken([self._source.name], np.zeros_like(of_attempt), TEXT),
             "source_row": pa.array(np.asarray(self._attempt_row)[of_attempt]),
         }
-        return pa.table({name: columns[name] for name in BY_NAME if name in columns})
+        order = [*BY_NAME, *_translated(self._map)]
+        return pa.table({name: columns[name] for name in order if name in columns})
 
     # --- what the reader of the numbers must know ---------------------------------------------
 
@@ -599,6 +599,13 @@ class _Report:
         unknown = self._skipped["entry of an unknown type"]
         if unknown:
             yield f"{counted(unknown, 'entry', 'entries')} of an unknown type were skipped."
+
+
+def _translated(evidence_map: EvidenceMap) -> tuple[str, ...]:
+    """Fields of an attempt that the map turns into an intent or a status: the border needs them."""
+    specs = (evidence_map.intent, evidence_map.status)
+    paths = [spec.column for spec in specs if isinstance(spec, FromColumn)]
+    return tuple(path for path in dict.fromkeys(paths) if path not in BY_NAME)
 
 
 def _taken(values: Sequence[Any], indices: np.ndarray[Any, Any], kind: pa.DataType) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from safemetry.evidence.identity import JudgeIdentity
+from safemetry.evidence.success import SuccessRule
 from safemetry.readers.garak_attempt import bad_line, digest_of, text_of
 from safemetry.readers.source import finite
 
@@ -208,6 +209,17 @@ def _threshold_warnings(runs: Sequence[Run]) -> Iterator[str]:
             f"default of {DEFAULT_THRESHOLD:g}: they fit a threshold above {bounds[0]:g} and up to "
             f"{bounds[1]:g}; use a success rule in that range, such as at_least:{bounds[1]:g}."
         )
+
+
+def implied_rule(runs: Sequence[Run]) -> SuccessRule | None:
+    """The success rule that counts as garak did, where all runs counted alike."""
+    stated = {run.threshold for run in runs if run.threshold is not None}
+    unstated = [run for run in runs if run.threshold is None]
+    if unstated:
+        bounds = fitting_threshold(unstated)
+        default_fits = bounds is None or bounds[0] < DEFAULT_THRESHOLD <= bounds[1]
+        stated.add(DEFAULT_THRESHOLD if bounds is None or default_fits else bounds[1])
+    return SuccessRule(f"at_least:{stated.pop()!r}") if len(stated) == 1 else None
 
 
 def fitting_threshold(runs: Sequence[Run]) -> tuple[float, float] | None:

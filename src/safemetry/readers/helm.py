@@ -9,36 +9,45 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
 from safemetry.errors import InputError
-from safemetry.evidence.identity import JudgeIdentity, text_digest
+from safemetry.evidence.identity import JudgeIdentity
 from safemetry.evidence.maps import EvidenceMap, FromColumn, Scale
-from safemetry.evidence.schema import BY_NAME, TEXT, Intent, Reason, Status
+from safemetry.evidence.schema import BY_NAME, TEXT, Reason
 from safemetry.readers import helm_files as files
 from safemetry.readers import helm_scenarios as known
 from safemetry.readers.conversion import Conversion
 from safemetry.readers.helm_files import RunFolder
+from safemetry.readers.helm_judging import Judging, Verdict, compare, value_at
+from safemetry.readers.helm_run import Answer, Notes, Run
 from safemetry.readers.source import Source, finite
 
 _WRITTEN: Final = (
-    "run", "target", "item", "epoch", "judge", "label", "score", "status", "reason", "benchmark",
-    "category", "attack", "behaviour", "intent", "timestamp", "developer", "source_file",
+    "run",
+    "target",
+    "item",
+    "epoch",
+    "judge",
+    "label",
+    "score",
+    "status",
+    "reason",
+    "benchmark",
+    "category",
+    "attack",
+    "behaviour",
+    "intent",
+    "timestamp",
+    "developer",
+    "source_file",
     "source_row",
 )
-_SHORTEST_QUOTE: Final = 12
 _RUBRICS_AT_MOST: Final = 2
-_TOLERANCE: Final = 1e-6
 _CLASS_NAME: Final = re.compile(r"[\w.]+")
-
-_GRADER_FAILED: Final[Why] = (Status.ERROR, Reason.GRADER_FAILED)
-_SCORING_FAILED: Final[Why] = (Status.ERROR, Reason.SCORING_FAILED)
-_OUT_OF_SCALE: Final[Why] = (Status.ERROR, Reason.OUT_OF_SCALE)
 
 
 class HelmReader:
@@ -63,165 +72,11 @@ class HelmReader:
         found = files.find_runs(source)
         notes = Notes()
         if found.links:
-            notes.say(
-                f"{found.links} links to folders outside {source.name} were not followed"
-            )
+            notes.say(f"{found.links} links to folders outside {source.name} were not followed")
         reading = _Reading(evidence_map, notes)
         for folder in found.runs:
             reading.add(folder)
         return reading.conversion(source)
-
-
-# --- judging ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What one judge says of one answer."""
-
-    label: str | None = None
-    score: float | None = None
-    status: Status = Status.OK
-    reason: Reason | None = None
-
-    @classmethod
-    def none(cls, why: Why) -> Verdict:
-        """No verdict, and why."""
-        return cls(status=why[0], reason=why[1])
-
-
-_ABSENT: Final = object()
-
-
-class _Judging:
-    """Finds the judges of a run and asks each for its verdict on each answer."""
-
-    def __init__(self, run: Run, evidence_map: EvidenceMap) -> None:
-        self.run = run
-        self.asked = _asked(evidence_map)
-        self.from_stats = False
-        self.values = [self._values(answer) for answer in run.answers]
-        if not self.asked and not any(self.values):
-            self.from_stats = True
-            self.values = [self._stat_values(answer) for answer in run.answers]
-        self.judges = list(dict.fromkeys(judge for found in self.values for judge in found))
-        self.levels = self._refusal_levels()
-        self.scales = {
-            judge: scale for judge in self.judges
-            if (scale := self._scale(judge)) is not None
-        }
-
-    def _values(self, answer: Answer) -> dict[str, Any]:
-        if not self.asked:
-            return known.verdicts_in(answer.annotations)
-        stats = self.run.stats.get(answer.key, {})
-        found = {}
-        for column, judge in self.asked.items():
-            value = _at(answer.annotations, column)
-            value = stats.get(column, _ABSENT) if value is _ABSENT else value
-            if value is not _ABSENT:
-                found[judge] = value
-        return found
-
-    def _stat_values(self, answer: Answer) -> dict[str, Any]:
-        stats = self.run.stats.get(answer.key, {})
-        named = ((known.judge_ofstat_of(name, self.run.benchmark), value)
-                 for name, value in stats.items())
-        return {judge: value for judge, value in named if judge is not None}
-
-    def _refusal_levels(self) -> frozenset[str]:
-        if known.AIR_BENCH not in self.judges:
-            return frozenset()
-        texts = (prompt for _, prompt in self.prompts(known.AIR_BENCH))
-        levels = (known.refusal_level(text) for text in texts)
-        return frozenset(level for level in levels if level is not None)
-
-    def prompts(self, annotator: str) -> Iterator[tuple[Answer, str]]:
-        """What an annotator sent to its judges."""
-        for answer in self.run.answers:
-            annotation = answer.annotations.get(annotator)
-            prompt = annotation.get("prompt_text") if isinstance(annotation, Mapping) else None
-            if isinstance(prompt, str) and prompt:
-                yield answer, prompt
-
-    def _scale(self, judge: str) -> Scale | None:
-        if self.asked:
-            return None
-        annotator, _, short = judge.partition("/")
-        return known.scale_of(annotator, short or None, self.levels)
-
-    def verdict(
-        self, answer: Answer, judge: str, values: Mapping[str, Any], intent: Intent | None
-    ) -> Verdict:
-        """The verdict of one judge, or the reason why there is none."""
-        value = values.get(judge)
-        if answer.why is not None:
-            return Verdict.none(answer.why)
-        if self.nobody_asked(answer, judge):
-            return Verdict.none(EMPTY)
-        if self.asked and isinstance(value, str) and value:
-            return Verdict(label=value)
-        score = finite(value)
-        if score is None:
-            return Verdict.none(_SCORING_FAILED if self.from_stats else _GRADER_FAILED)
-        scale = self.scales.get(judge)
-        if scale is not None and not 0 <= score <= 1:
-            return Verdict.none(_OUT_OF_SCALE)
-        annotator, _, short = judge.partition("/")
-        rubric = known.RUBRICS.get(annotator) if short and scale is not None else None
-        return Verdict(label=rubric.label(score, intent) if rubric else None, score=score)
-
-    def nobody_asked(self, answer: Answer, judge: str) -> bool:
-        """Whether the annotator put down a score without asking a judge."""
-        annotation = answer.annotations.get(judge.partition("/")[0])
-        return isinstance(annotation, Mapping) \
-            and annotation.get("reasoning") == known.BLOCKED_OR_EMPTY
-
-    def rubrics(self, judge: str) -> set[str]:
-        """Digests of the judge prompts without the texts of question and answer."""
-        digests = set()
-        for answer, prompt in self.prompts(judge.partition("/")[0]):
-            frame = _without_texts(prompt, answer)
-            if frame is not None:
-                digests.add(text_digest(encodable(frame)))
-        return digests
-
-
-def _asked(evidence_map: EvidenceMap) -> dict[str, str]:
-    """Column -> judge, where the map names the verdicts itself."""
-    columns = evidence_map.label_columns
-    if isinstance(columns, tuple):
-        return {column: column for column in columns}
-    return dict(columns or {})
-
-
-def _at(value: Any, path: str) -> Any:
-    """What stands at a dotted path of keys and positions, or `_ABSENT`."""
-    if isinstance(value, Mapping) and path in value:
-        return value[path]
-    for part in path.split("."):
-        if isinstance(value, Mapping) and part in value:
-            value = value[part]
-        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return _ABSENT
-    return value
-
-
-def _without_texts(prompt: str, answer: Answer) -> str | None:
-    """A judge prompt up to the question and from behind the answer, where both can be found."""
-    question = _at(answer.raw, "request.prompt")
-    response = _at(answer.raw, "result.completions.0.text")
-    for text in (question, response):
-        # A short text may occur in the rubric itself.
-        if not isinstance(text, str) or len(text) < _SHORTEST_QUOTE or text not in prompt:
-            return None
-    start, end = prompt.index(question), prompt.rindex(response) + len(response)
-    return f"{prompt[:start]}\n{prompt[end:]}" if start < end else None
-
-
-# --- the conversion -----------------------------------------------------------------------------
 
 
 class _Reading:
@@ -243,12 +98,15 @@ class _Reading:
     def add(self, folder: RunFolder) -> None:
         """Convert one run."""
         run = Run(folder, self.notes)
-        judging = _Judging(run, self.map)
+        judging = Judging(run, self.map)
         rows = len(run.answers) + len(run.unasked) + run.examples
         self.rows += rows
         if self.rows > self.map.limits.rows:
-            raise run.error("", f"exceeds the limit of {self.map.limits.rows:,} rows",
-                            fix="raise limits.rows in the map, or give fewer runs")
+            raise run.error(
+                "",
+                f"exceeds the limit of {self.map.limits.rows:,} rows",
+                fix="raise limits.rows in the map, or give fewer runs",
+            )
         if run.examples:
             self.skipped["in-context example of the train split"] += run.examples
         if not judging.judges:
@@ -257,7 +115,7 @@ class _Reading:
         self.tables.append(self._table(run, judging))
         self._keep_identities(run, judging)
         self._keep_settings(run)
-        _compare(run, judging, self.notes)
+        compare(run, judging, self.notes)
 
     def _skip(self, run: Run, rows: int) -> None:
         annotated = {name for answer in run.answers for name in answer.annotations}
@@ -283,7 +141,8 @@ class _Reading:
         for path in self.paths:
             if path not in self.resolved:
                 raise InputError(
-                    f"the map names {path!r}, which no row has", file=source.location,
+                    f"the map names {path!r}, which no row has",
+                    file=source.location,
                     fix="give a dotted path into a request state, such as "
                     "instance.references.0.output.text, or into run_spec",
                 )
@@ -301,7 +160,7 @@ class _Reading:
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def _table(self, run: Run, judging: _Judging) -> pa.Table:
+    def _table(self, run: Run, judging: Judging) -> pa.Table:
         columns: dict[str, list[Any]] = {name: [] for name in (*_WRITTEN, *self.paths)}
         each = max((answer.completion for answer in run.answers), default=0) + 1
         perturbed = {key[0] for key in run.instances if key[1]}
@@ -331,14 +190,15 @@ class _Reading:
             self.notes.say(f"judge {judge}: {said}", run.folder.run, rows)
         return _as_table(columns, run)
 
-    def _about(
-        self, run: Run, answer: Answer, each: int, perturbed: set[str]
-    ) -> dict[str, Any]:
+    def _about(self, run: Run, answer: Answer, each: int, perturbed: set[str]) -> dict[str, Any]:
         key = answer.key
         instance = run.instances.get(key[:2], {})
         references = instance.get("references")
-        references = [reference for reference in references if isinstance(reference, Mapping)] \
-            if isinstance(references, list) else []
+        references = (
+            [reference for reference in references if isinstance(reference, Mapping)]
+            if isinstance(references, list)
+            else []
+        )
         about: dict[str, Any] = {
             "run": run.folder.run,
             "target": run.target,
@@ -357,7 +217,7 @@ class _Reading:
             "source_row": answer.row,
         }
         for path in self.paths:
-            found = _at({**answer.raw, "instance": instance, "run_spec": run.spec}, path)
+            found = value_at({**answer.raw, "instance": instance, "run_spec": run.spec}, path)
             if isinstance(found, str | int | float):
                 self.resolved.add(path)
                 about[path] = str(found)
@@ -365,7 +225,7 @@ class _Reading:
 
     # -- what is known beside the rows -----------------------------------------------------------
 
-    def _keep_identities(self, run: Run, judging: _Judging) -> None:
+    def _keep_identities(self, run: Run, judging: Judging) -> None:
         specs = run.spec.get("annotators")
         specs = specs if isinstance(specs, list) else []
         spec = specs[0] if len(specs) == 1 and isinstance(specs[0], Mapping) else {}
@@ -422,38 +282,50 @@ class _Reading:
 
 def _mapped_paths(evidence_map: EvidenceMap) -> list[str]:
     """Columns that the map names and that are none of ours."""
-    named = list(evidence_map.columns.values())
-    for spec in (evidence_map.intent, evidence_map.status):
-        if isinstance(spec, FromColumn):
-            named.append(spec.column)
+    named = [*evidence_map.columns.values()]
+    named += [
+        spec.column
+        for spec in (evidence_map.intent, evidence_map.status)
+        if isinstance(spec, FromColumn)
+    ]
     return [name for name in dict.fromkeys(named) if name not in BY_NAME]
 
 
 def _as_table(columns: Mapping[str, list[Any]], run: Run) -> pa.Table:
     types = {name: BY_NAME[name].type if name in BY_NAME else TEXT for name in columns}
     try:
-        return pa.table({
-            name: pa.array(cells, types[name]) for name, cells in columns.items()
-        })
+        return pa.table({name: pa.array(cells, types[name]) for name, cells in columns.items()})
     except UnicodeEncodeError as error:
         raise run.error(
-            files.STATE, "an id holds half of a surrogate pair, which is no character",
+            files.STATE,
+            "an id holds half of a surrogate pair, which is no character",
             fix="mend the id",
         ) from error
 
 
-def _count(
-    counts: Counter[tuple[str, str]], judge: str, verdict: Verdict, value: Any
-) -> None:
-    """Count what a reader of the numbers must know about a row."""
-    if verdict.reason in {Reason.NO_RESPONSE, Reason.BLOCKED_BY_FILTER,
-                          Reason.INFRASTRUCTURE_ERROR} and finite(value) is not None:
-        counts[judge, "HELM scored a response that is empty, was blocked or failed; it counts "
-                      "as missing here and in HELM's own mean as the score"] += 1
-    elif verdict.reason == Reason.GRADER_FAILED:
-        counts[judge, "gave no usable score (grader_failed)"] += 1
-    elif verdict.reason == Reason.OUT_OF_SCALE:
-        counts[judge, "gave a score outside 0 to 1 (out_of_scale)"] += 1
+_TOLD: Final = {
+    Reason.NO_RESPONSE: "HELM scored an empty response, which counts as missing here",
+    Reason.BLOCKED_BY_FILTER: "HELM scored a blocked response, which counts as missing here",
+    Reason.INFRASTRUCTURE_ERROR: "HELM scored a failed request, which counts as missing here",
+    Reason.GRADER_FAILED: "gave no usable score (grader_failed)",
+    Reason.SCORING_FAILED: "has no value for a response (scoring_failed)",
+    Reason.OUT_OF_SCALE: "gave a score outside 0 to 1 (out_of_scale)",
+}
+"""What a reader of the numbers must know about rows without a verdict."""
+
+_TOLD_IF_SCORED: Final = {
+    Reason.NO_RESPONSE,
+    Reason.BLOCKED_BY_FILTER,
+    Reason.INFRASTRUCTURE_ERROR,
+}
+
+
+def _count(counts: Counter[tuple[str, str]], judge: str, verdict: Verdict, value: Any) -> None:
+    reason = verdict.reason
+    if reason in _TOLD_IF_SCORED and finite(value) is None:
+        return
+    if reason in _TOLD:
+        counts[judge, _TOLD[reason]] += 1
 
 
 def _common_scale(scales: Sequence[Scale]) -> Scale:
@@ -473,95 +345,3 @@ def _identity(judge: str, parts: Mapping[str, set[str]]) -> JudgeIdentity:
         rubric="+".join(sorted(rubric)) if 0 < len(rubric) <= _RUBRICS_AT_MOST else None,
         parser=", ".join(sorted(parts["parser"])) or None,
     )
-
-
-# --- HELM's own figures ---------------------------------------------------------------------------
-
-
-def _compare(run: Run, judging: _Judging, notes: Notes) -> None:
-    """Compare verdicts with the stats that HELM computed from them."""
-    if judging.asked:
-        return
-    aggregates = _aggregates(run)
-    if not aggregates:
-        notes.say(f"{files.STATS} is missing or has no means, so the totals were not compared",
-                  run.folder.run)
-    for judge in judging.judges:
-        scored = _scored(run, judging, judge)
-        names = [judge] if judging.from_stats and judge in known.VERDICT_STATS \
-            else known.stats_of_judge(judge)
-        if not judging.from_stats:
-            _compare_responses(run, names, scored, judge, notes)
-        _compare_means(run, names, scored, aggregates, notes)
-
-
-def _scored(
-    run: Run, judging: _Judging, judge: str
-) -> list[tuple[Answer, float]]:
-    """Every score as HELM has it, whatever became of the row."""
-    values = ((answer, finite(found.get(judge)))
-              for answer, found in zip(run.answers, judging.values, strict=True))
-    return [(answer, score) for answer, score in values if score is not None]
-
-
-def _compare_responses(
-    run: Run,
-    names: Iterable[str],
-    scored: Sequence[tuple[Answer, float]],
-    judge: str,
-    notes: Notes,
-) -> None:
-    name = next((name for name in names
-                 if any(name in stats for stats in run.stats.values())), None)
-    if name is None:
-        return
-    apart = absent = 0
-    for answer, score in scored:
-        theirs = run.stats.get(answer.key, {}).get(name)
-        absent += theirs is None
-        apart += theirs is not None and abs(theirs - score) > _TOLERANCE
-    said = f"judge {judge}: the annotation and the stat {name} of {files.PER_INSTANCE}"
-    if apart:
-        notes.say(f"{said} disagree; the annotation was kept", run.folder.run, apart)
-    if absent:
-        notes.say(f"{said}: the stat is missing beside an annotation", run.folder.run, absent)
-
-
-def _aggregates(run: Run) -> dict[tuple[str, str], float]:
-    """Name and split -> mean over unperturbed instances, from the file of totals."""
-    document = run.folder.document(files.STATS)
-    if document is None:
-        return {}
-    found: dict[tuple[str, str], float] = {}
-    for stat in run.entries(document, files.STATS):
-        name = stat.get("name")
-        plain = isinstance(name, Mapping) and not name.get("perturbation") \
-            and not name.get("sub_split")
-        label, mean = stat_of(stat)
-        if plain and isinstance(name, Mapping) and label is not None and mean is not None:
-            found[label, str(name.get("split") or "")] = mean
-    return found
-
-
-def _compare_means(
-    run: Run,
-    names: Iterable[str],
-    scored: Sequence[tuple[Answer, float]],
-    aggregates: Mapping[tuple[str, str], float],
-    notes: Notes,
-) -> None:
-    by_split: dict[str, list[float]] = defaultdict(list)
-    for answer, score in scored:
-        if not answer.key.perturbation:
-            instance = run.instances.get(answer.key[:2], {})
-            by_split[str(instance.get("split") or "")].append(score)
-    for name in names:
-        for split, scores in by_split.items():
-            theirs = aggregates.get((name, split))
-            mine = sum(scores) / len(scores)
-            if theirs is not None and abs(theirs - mine) > _TOLERANCE:
-                notes.say(
-                    f"{files.STATS} states a mean {name} of {theirs:.4f}, the responses give "
-                    f"{mine:.4f}; the responses were kept",
-                    run.folder.run,
-                )

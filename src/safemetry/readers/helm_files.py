@@ -1,7 +1,7 @@
 """Where the runs of a HELM output lie: one run folder, or a tree of suites, local or behind a URL.
 
-HELM writes each run into a folder ``benchmark_output/runs/SUITE/RUN/`` that holds ``run_spec.json``.
-A server of such a tree need not list its folders, so the index files that ``helm-summarize`` leaves
+HELM writes each run into a folder ``benchmark_output/runs/SUITE/RUN/`` with ``run_spec.json``. A
+server of such a tree need not list its folders, so the index files that ``helm-summarize`` leaves
 beside the runs are asked first.
 """
 
@@ -46,7 +46,17 @@ _LISTINGS_SNIFFED: Final = 20
 _ABSENT: Final = {403, 404, 410}
 """HTTP answers that stand for an absent file; a bucket that lists nothing says 403 for it."""
 _FILE_ENDINGS: Final = (
-    ".json", ".jsonl", ".csv", ".tsv", ".parquet", ".eval", ".zip", ".gz", ".db", ".sqlite", ".txt",
+    ".json",
+    ".jsonl",
+    ".csv",
+    ".tsv",
+    ".parquet",
+    ".eval",
+    ".zip",
+    ".gz",
+    ".db",
+    ".sqlite",
+    ".txt",
 )
 
 
@@ -305,8 +315,10 @@ def _indexed(source: Source) -> list[str]:
         if _last(above) == "releases":
             # A release has no runs of its own: they lie in the suites that it is made of.
             root = f"{above.rpartition('/')[0]}/runs"
-            return [_join(root, f"{_as_url(base, suite)}/{_as_url(base, run)}")
-                    for run, suite in suites.items()]
+            return [
+                _join(root, f"{_as_url(base, suite)}/{_as_url(base, run)}")
+                for run, suite in suites.items()
+            ]
         return [_join(base, _as_url(base, run)) for run in suites]
     specs = _document(Source(_join(base, SPECS_INDEX), source.limits))
     if isinstance(specs, list):
@@ -351,7 +363,7 @@ def _remote_looks_like_helm(source: Source) -> bool:
     base = source.location.rstrip("/")
     if base.lower().endswith(_FILE_ENDINGS):
         return False
-    marks = {RUN_SPEC: b'"adapter_spec"', SPECS_INDEX: b'"adapter_spec"', SUITES_INDEX: b"{"}
+    marks = {RUN_SPEC: b'"adapter_spec"', SPECS_INDEX: b'"adapter_spec"', SUITES_INDEX: b"model="}
     if any(mark in _remote_head(_join(base, name)) for name, mark in marks.items()):
         return True
     return bool(_listed(base, _LISTINGS_SNIFFED))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,13 +17,25 @@ from safemetry.readers.helm_files import RunFolder
 from safemetry.readers.source import finite
 
 _SETTINGS: Final = (
-    "method", "model_deployment", "temperature", "max_tokens", "num_outputs",
-    "max_train_instances", "num_train_trials", "stop_sequences",
+    "method",
+    "model_deployment",
+    "temperature",
+    "max_tokens",
+    "num_outputs",
+    "max_train_instances",
+    "num_train_trials",
+    "stop_sequences",
 )
 _REQUEST_SETTINGS: Final = ("top_p", "top_k_per_token", "presence_penalty", "frequency_penalty")
 _AFFIXES: Final = (
-    "global_prefix", "global_suffix", "instructions", "input_prefix", "input_suffix",
-    "output_prefix", "output_suffix", "instance_prefix",
+    "global_prefix",
+    "global_suffix",
+    "instructions",
+    "input_prefix",
+    "input_suffix",
+    "output_prefix",
+    "output_suffix",
+    "instance_prefix",
 )
 _FLAGS_OF_PERTURBATION: Final = {"name", "robustness", "fairness", "computed_on"}
 _TRIALS: Final = 1_000_000
@@ -46,6 +59,7 @@ class Notes:
         self._said.setdefault(sentence, Counter())[run] += rows
 
     def sentences(self) -> list[str]:
+        """All of them, in the order in which they were first said."""
         return [self._sentence(said, runs) for said, runs in self._said.items()]
 
     @staticmethod
@@ -137,12 +151,19 @@ class Run:
         self.scenario = known.SCENARIOS.get(self.benchmark, known.Scenario())
 
     def _target(self) -> str:
-        for model in (self.adapter.get("model"), self.adapter.get("model_deployment"),
-                      self.arguments.get("model")):
+        for model in (
+            self.adapter.get("model"),
+            self.adapter.get("model_deployment"),
+            self.arguments.get("model"),
+        ):
             if isinstance(model, str) and model:
                 return model
-        raise self.error(files.RUN_SPEC, "names no model", column="adapter_spec.model",
-                         fix="take the file that helm-run wrote")
+        raise self.error(
+            files.RUN_SPEC,
+            "names no model",
+            column="adapter_spec.model",
+            fix="take the file that helm-run wrote",
+        )
 
     @property
     def developer(self) -> str | None:
@@ -155,10 +176,16 @@ class Run:
         """What the arguments of the scenario say, for items that state no category."""
         spec = self.spec.get("scenario_spec")
         given = spec.get("args") if isinstance(spec, Mapping) else None
-        stated = {str(key): str(value) for key, value in given.items()} \
-            if isinstance(given, Mapping) else {}
-        named = {key: value for key, value in {**self.arguments, **stated}.items()
-                 if key in known.CATEGORY_ARGUMENTS}
+        stated = (
+            {str(key): str(value) for key, value in given.items()}
+            if isinstance(given, Mapping)
+            else {}
+        )
+        named = {
+            key: value
+            for key, value in {**self.arguments, **stated}.items()
+            if key in known.CATEGORY_ARGUMENTS
+        }
         if len(named) == 1:
             return next(iter(named.values()))
         return ",".join(f"{key}={value}" for key, value in sorted(named.items())) or None
@@ -261,15 +288,17 @@ class Run:
             for completion, annotation in enumerate(each):
                 # The text is that of the first completion.
                 blank = isinstance(text, str) and not text.strip() and not completion
-                answers.append(Answer(
-                    key,
-                    completion,
-                    files.PREDICTIONS,
-                    row,
-                    annotations=annotation if isinstance(annotation, Mapping) else {},
-                    why=EMPTY if blank else None,
-                    raw=entry,
-                ))
+                answers.append(
+                    Answer(
+                        key,
+                        completion,
+                        files.PREDICTIONS,
+                        row,
+                        annotations=annotation if isinstance(annotation, Mapping) else {},
+                        why=EMPTY if blank else None,
+                        raw=entry,
+                    )
+                )
         return answers
 
     def _per_instance(self) -> dict[Key, dict[str, float | None]]:
@@ -279,8 +308,7 @@ class Run:
             if not self.answers:
                 raise self.error(
                     "",
-                    f"holds neither {files.STATE} nor {files.PREDICTIONS} nor "
-                    f"{files.PER_INSTANCE}",
+                    f"holds neither {files.STATE} nor {files.PREDICTIONS} nor {files.PER_INSTANCE}",
                     fix="copy the whole run folder",
                 )
             self.notes.say(
@@ -298,21 +326,23 @@ class Run:
             for stat in self.entries(entry.get("stats"), files.PER_INSTANCE, "stats", row):
                 name, mean = stat_of(stat)
                 if name is None:
-                    raise self.error(files.PER_INSTANCE, "a stat has no name", row=row,
-                                     column="stats.name")
+                    raise self.error(
+                        files.PER_INSTANCE, "a stat has no name", row=row, column="stats.name"
+                    )
                 if name in mine and mine[name] != mean:
                     conflicts += 1
                 mine.setdefault(name, mean)
         if conflicts:
             self.notes.say(
                 f"{files.PER_INSTANCE} states the same stat of a response twice with different "
-                "values, of which the first was kept", self.folder.run, conflicts)
+                "values, of which the first was kept",
+                self.folder.run,
+                conflicts,
+            )
         return merged
 
     def _answers_of_stats(self) -> list[Answer]:
-        return [
-            Answer(key, 0, files.PER_INSTANCE, self.stat_rows[key]) for key in self.stats
-        ]
+        return [Answer(key, 0, files.PER_INSTANCE, self.stat_rows[key]) for key in self.stats]
 
     def _add_unasked(self) -> None:
         """Instances that the run lists and never asked, in each trial."""
@@ -346,12 +376,18 @@ class Run:
         if isinstance(name, int) and not isinstance(name, bool):
             name = str(name)
         if not isinstance(name, str) or not name:
-            raise self.error(file, "has no instance id", row=row, column="id",
-                             fix="take the file that helm-run wrote")
+            raise self.error(
+                file,
+                "has no instance id",
+                row=row,
+                column="id",
+                fix="take the file that helm-run wrote",
+            )
         trial = entry.get("train_trial_index", 0)
         if not isinstance(trial, int) or isinstance(trial, bool) or not 0 <= trial < _TRIALS:
-            raise self.error(file, "is not a whole number from 0", row=row,
-                             column="train_trial_index")
+            raise self.error(
+                file, "is not a whole number from 0", row=row, column="train_trial_index"
+            )
         return Key(name, _perturbation(instance.get("perturbation")), trial)
 
     def _mapping(self, document: Any, file: str) -> Mapping[str, Any]:
@@ -362,15 +398,24 @@ class Run:
     def entries(
         self, document: Any, file: str, column: str | None = None, row: int | None = None
     ) -> Sequence[Mapping[str, Any]]:
+        """A part of a document that is a list of JSON objects, or an error with its place."""
         if not isinstance(document, list) or not all(isinstance(x, Mapping) for x in document):
-            raise self.error(file, "is not a list of JSON objects", row=row, column=column,
-                             fix="take the file that helm-run wrote")
+            raise self.error(
+                file,
+                "is not a list of JSON objects",
+                row=row,
+                column=column,
+                fix="take the file that helm-run wrote",
+            )
         return document
 
     def _twice(self, key: Key, file: str, row: int) -> InputError:
         return self.error(
-            file, f"instance {_shown(key.instance)} occurs twice in trial {key.trial}", row=row,
-            column="id", fix="remove one, or run helm-run again",
+            file,
+            f"instance {_shown(key.instance)} occurs twice in trial {key.trial}",
+            row=row,
+            column="id",
+            fix="remove one, or run helm-run again",
         )
 
     def error(
@@ -392,8 +437,11 @@ def _why_unjudged(result: Mapping[str, Any] | None, completion: int) -> Why | No
     if result is None:
         return NOT_ATTEMPTED
     completions = result.get("completions")
-    mine = completions[completion] if isinstance(completions, list) \
-        and completion < len(completions) else None
+    mine = (
+        completions[completion]
+        if isinstance(completions, list) and completion < len(completions)
+        else None
+    )
     mine = mine if isinstance(mine, Mapping) else {}
     said = f"{_finish_reason(mine)} {result.get('error') or ''}"
     if known.mentions(said, known.FILTER_WORDS):
@@ -424,7 +472,8 @@ def _perturbation(description: Any) -> str:
     if not isinstance(description, Mapping):
         return ""
     settings = ",".join(
-        f"{key}={value}" for key, value in sorted(description.items())
+        f"{key}={value}"
+        for key, value in sorted(description.items())
         if key not in _FLAGS_OF_PERTURBATION and value is not None
     )
     name = str(description.get("name") or "perturbed")
@@ -432,6 +481,7 @@ def _perturbation(description: Any) -> str:
 
 
 def stat_of(stat: Mapping[str, Any]) -> tuple[str | None, float | None]:
+    """Name and mean of a stat; no mean where nothing was counted."""
     name = stat.get("name")
     name = name.get("name") if isinstance(name, Mapping) else name
     counted = stat.get("count") != 0

@@ -8,9 +8,12 @@ expanded here once, in pieces that are thrown away, only to count and check thei
 from __future__ import annotations
 
 import importlib
+import os
+import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import IO, Any, Final
@@ -24,6 +27,15 @@ SAMPLES: Final = "samples/"
 
 _FIRST_BYTES: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _LOCAL_HEADER: Final = 30
+_END: Final = struct.Struct("<4s4H2LH")
+_END_SIGNATURE: Final = b"PK\x05\x06"
+_LONGEST_COMMENT: Final = 0xFFFF
+_LOCATOR: Final = struct.Struct("<4sLQL")
+_LOCATOR_SIGNATURE: Final = b"PK\x06\x07"
+_MORE: Final = 0xFFFF
+"""Count of members that stands for "see the larger record"."""
+_COUNT_64: Final = 32
+"""Place of the count in that record."""
 _PIECE: Final = 1 << 20
 _ZSTANDARD: Final = 93
 _ENCRYPTED: Final = 0x1
@@ -49,8 +61,9 @@ def names_a_log(path: Path) -> bool:
         return False
 
 
-def list_members(source: Source, path: Path) -> dict[str, zipfile.ZipInfo]:
-    """The members of a log by name; of a name given twice the later one stands, as in Inspect.
+@contextmanager
+def opened(source: Source, path: Path) -> Iterator[zipfile.ZipFile]:
+    """The archive of a log, with the limits on what it expands to checked.
 
     Parameters
     ----------
@@ -66,22 +79,51 @@ def list_members(source: Source, path: Path) -> dict[str, zipfile.ZipInfo]:
         would expand beyond the limits.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = dict(archive.NameToInfo)
+        archive = zipfile.ZipFile(path)
     except (ValueError, NotImplementedError, zipfile.BadZipFile) as error:
         raise InputError(
             "is damaged or cut short (the directory of the archive is not readable)",
             file=source.location,
             fix=_AGAIN,
         ) from error
-    if {HEADER, START}.isdisjoint(members):
-        raise InputError(
-            f"is a zip archive but no Inspect log (neither {HEADER} nor {START} is in it)",
-            file=source.location,
-            fix="name the format with --as",
-        )
-    _check_expansion(source, members.values(), path.stat().st_size)
-    return members
+    with archive:
+        if len(archive.infolist()) != _stated_count(path):
+            raise InputError(
+                "is damaged (the directory of the archive does not list all of its parts)",
+                file=source.location,
+                fix=_AGAIN,
+            )
+        if {HEADER, START}.isdisjoint(archive.NameToInfo):
+            raise InputError(
+                f"is a zip archive but no Inspect log (neither {HEADER} nor {START} is in it)",
+                file=source.location,
+                fix="name the format with --as",
+            )
+        _check_expansion(source, archive.infolist(), path.stat().st_size)
+        yield archive
+
+
+def _stated_count(path: Path) -> int | None:
+    """How many members the end of the archive states.
+
+    Neither `zipfile` nor Inspect compares it with the directory, so that one damaged length there
+    makes them overlook every member that follows.
+    """
+    with path.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        start = max(0, size - _END.size - _LONGEST_COMMENT)
+        stream.seek(start)
+        tail = stream.read()
+        at = tail.rfind(_END_SIGNATURE)
+        if at < 0 or at + _END.size > len(tail):
+            return None
+        count: int = _END.unpack_from(tail, at)[4]
+        stream.seek(max(0, start + at - _LOCATOR.size))
+        signature, _, offset, _ = _LOCATOR.unpack(stream.read(_LOCATOR.size).rjust(_LOCATOR.size))
+        if signature != _LOCATOR_SIGNATURE or count != _MORE:
+            return count
+        stream.seek(offset + _COUNT_64)
+        return int.from_bytes(stream.read(8), "little")
 
 
 def _check_expansion(source: Source, members: Iterable[zipfile.ZipInfo], size: int) -> None:
@@ -102,7 +144,7 @@ def _check_expansion(source: Source, members: Iterable[zipfile.ZipInfo], size: i
         )
 
 
-def check_members(source: Source, path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
+def check_members(source: Source, archive: zipfile.ZipFile, names: Iterable[str]) -> None:
     """Check that members expand to the size and the check sum that the directory states.
 
     Raises
@@ -110,17 +152,17 @@ def check_members(source: Source, path: Path, members: Sequence[zipfile.ZipInfo]
     InputError
         Naming the first member that does not, or that is above the limit for one document.
     """
-    with zipfile.ZipFile(path) as archive:
-        for member in members:
-            if member.file_size > source.limits.document_bytes:
-                raise source.too_large(source.limits.document_bytes, "document_bytes")
-            try:
-                whole = _is_whole(archive, member)
-            except Exception as error:
-                # zlib, zstandard and zipfile each have errors of their own for the same damage
-                raise _damaged(source, member.filename) from error
-            if not whole:
-                raise _damaged(source, member.filename)
+    for name in names:
+        member = archive.getinfo(name)  # of a name given twice the later one, as in Inspect
+        if member.file_size > source.limits.document_bytes:
+            raise source.too_large(source.limits.document_bytes, "document_bytes")
+        try:
+            whole = _is_whole(archive, member)
+        except Exception as error:
+            # zlib, zstandard and zipfile each have errors of their own for the same damage
+            raise _damaged(source, name) from error
+        if not whole:
+            raise _damaged(source, name)
 
 
 def _damaged(source: Source, member: str) -> InputError:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from safemetry.errors import InputError
 from safemetry.evidence.maps import EvidenceMap, FromColumn
+from safemetry.evidence.schema import BY_NAME
 from safemetry.readers.source import Source
 
 _REMOVED: Final = "Key removed from summary (> 1k)"
@@ -19,6 +20,9 @@ _FROM_SCORES: Final = frozenset(
 )
 """Columns that no part of a sample but its scores can give."""
 
+_SAMPLE: Final = "sample."
+_SINGLE: Final = frozenset({"id", "epoch", "target"})
+_NESTED: Final = ("metadata.", "eval.")
 _TEXTS: Final = frozenset({"input", "output", "messages", "choices", "store", "events"})
 
 
@@ -64,21 +68,28 @@ def check_map(evidence_map: EvidenceMap, source: Source) -> None:
                 fix=f"leave it out of the map's columns: {ours}",
             )
     for path in _paths(evidence_map):
-        first = path.partition(".")[0]
-        if first in _TEXTS:
+        if path.partition(".")[0] in _TEXTS:
             raise InputError(
                 "texts of prompts and responses are not carried into the evidence",
                 file=source.location,
                 column=path,
                 fix="map a key of the sample's metadata, such as metadata.category",
             )
-        known = {"id", "epoch", "target"} if "." not in path else {"metadata", "eval"}
-        if first not in known:
+        if path.removeprefix(_SAMPLE) not in _SINGLE and not path.startswith(_NESTED):
             raise InputError(
                 "is no part of a sample that can be mapped",
                 file=source.location,
                 column=path,
                 fix="write metadata.KEY, id, epoch, target, or eval.KEY for a part of the header",
+            )
+    for spec in (evidence_map.intent, evidence_map.status):
+        if isinstance(spec, FromColumn) and spec.column in BY_NAME:
+            # the table has a column of this name, which is another thing
+            raise InputError(
+                "is ambiguous here",
+                file=source.location,
+                column=spec.column,
+                fix=f"write {_SAMPLE}{spec.column} for the sample's own",
             )
 
 
@@ -174,13 +185,11 @@ def _keys(metadata: Mapping[str, Any], above: str) -> Iterator[str]:
 
 
 def _of_sample(sample: Any, path: str) -> Any:
-    first, _, rest = path.partition(".")
-    value = getattr(sample, first)
-    if not rest:
-        return (
-            value[0] if first == "target" and isinstance(value, list) and len(value) == 1 else value
-        )
-    return _under(value, rest)
+    single = path.removeprefix(_SAMPLE)
+    if single not in _SINGLE:
+        return _under(sample.metadata, path.removeprefix("metadata."))
+    value = getattr(sample, single)
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def _under(value: Any, path: str) -> Any:

@@ -30,8 +30,8 @@ from safemetry.readers.inspect_archive import (
     SAMPLES,
     check_members,
     is_zip,
-    list_members,
     names_a_log,
+    opened,
     starts_like_a_log,
 )
 from safemetry.readers.inspect_fields import SampleSheet, check_map, read_context
@@ -164,19 +164,22 @@ def _read_archive(source: Source, path: Path) -> SampleSheet:
     inspect = require("inspect_ai.log")
     if path.stat().st_size > source.limits.table_bytes:
         raise source.too_large(source.limits.table_bytes, "table_bytes")
-    members = list_members(source, path)
-    samples = [name for name in members if name.startswith(SAMPLES) and name.endswith(".json")]
-    kept_whole = [member for name, member in members.items() if not name.startswith(SAMPLES)]
-    if HEADER in members:  # then the journal is not read again
-        kept_whole = [member for member in kept_whole if "/" not in member.filename]
-    check_members(source, path, kept_whole)
+    with opened(source, path) as archive:
+        members = list(archive.NameToInfo)
+        every = [name for name in archive.namelist() if name.startswith(SAMPLES)]
+        samples = [name for name in members if name.startswith(SAMPLES) and name.endswith(".json")]
+        others = [name for name in members if not name.startswith(SAMPLES)]
+        if HEADER in archive.NameToInfo:  # then the journal is not read again
+            others = [name for name in others if "/" not in name]
+        check_members(source, archive, others)
 
     def read_in_full(keys: Sequence[tuple[Any, int]] | None = None) -> Sequence[Any]:
-        check_members(source, path, [members[name] for name in samples])
+        with opened(source, path) as archive:
+            check_members(source, archive, samples)
+        options: dict[str, Any] = {"format": "eval", "exclude_fields": set(_NOT_NEEDED)}
         with _one_error(source):
-            options: dict[str, Any] = {"format": "eval", "exclude_fields": set(_NOT_NEEDED)}
             if keys is None:
-                return inspect.read_eval_log(str(path), **options).samples or []
+                return list(inspect.read_eval_log(str(path), **options).samples or ())
             return list(inspect.read_eval_log_samples_by_id(str(path), keys, **options))
 
     with _one_error(source):
@@ -191,6 +194,7 @@ def _read_archive(source: Source, path: Path) -> SampleSheet:
         header,
         rows,
         in_full=in_full,
+        superseded=len(every) - len(set(every)),
         read_again=lambda which: read_in_full([(rows[row].id, rows[row].epoch) for row in which]),
     )
 
@@ -206,6 +210,7 @@ def _read_json(source: Source) -> SampleSheet:
             file=source.location,
             fix="name the format with --as",
         )
+    source.decode(content)
     with _one_error(source):
         log = inspect.read_eval_log(BytesIO(content), format="json")
     latest = {(str(sample.id), sample.epoch): sample for sample in log.samples or ()}
@@ -427,7 +432,8 @@ def _table(
     mapped = {path: of_sample(values) for path, values in context.items()}
     columns |= {ours: mapped[path] for ours, path in evidence_map.columns.items()}
     # Under their own names too: the map's intent and status are looked up by them.
-    return pa.table(columns | mapped)
+    own = {path: values for path, values in mapped.items() if path not in BY_NAME}
+    return pa.table(columns | own)
 
 
 # -- warnings -------------------------------------------------------------------------------------

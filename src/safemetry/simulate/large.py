@@ -24,7 +24,7 @@ from safemetry.simulate.judges import (
     simulate_calls,
 )
 from safemetry.simulate.matrix import numbered
-from safemetry.simulate.missing import NONE, REASONS, STATUS_OF_REASON
+from safemetry.simulate.missing import NONE, REASONS, STATUSES, status_codes
 from safemetry.simulate.settings import ATTACKS, StudySettings
 
 if TYPE_CHECKING:
@@ -268,7 +268,11 @@ def _draw_chunk(
 
 
 class _Names:
-    """Dictionaries of the text columns, made once so that every row group shares them."""
+    """Dictionaries of the text columns, made once so that every row group shares them.
+
+    The words of a dictionary differ: Parquet gives up dictionary encoding, and the file is no
+    longer the same for the same seed, where a word stands in it twice.
+    """
 
     def __init__(self, design: _Design) -> None:
         categories = StudySettings().categories
@@ -288,7 +292,7 @@ class _Names:
                 for name, again in zip(panel, rounds, strict=True)
             ],
             "label": list(LABELS),
-            "status": ["ok", *(str(status) for status in STATUS_OF_REASON)],
+            "status": [str(status) for status in STATUSES],
             "reason": [str(reason) for reason in REASONS],
             "category": list(categories),
             "attack": attacks[:-1],
@@ -313,7 +317,7 @@ class _Names:
             "item": chunk.item,
             "judge": chunk.judge,
             "label": np.where(chunk.reason == NONE, chunk.label, -1),
-            "status": chunk.reason + 1,
+            "status": status_codes(chunk.reason),
             "reason": chunk.reason,
             "category": behaviour % self._categories,
             "attack": np.where(benign, -1, within),

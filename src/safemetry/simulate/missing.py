@@ -26,6 +26,26 @@ STATUS_OF_REASON: Final = tuple(
 """Status that goes with each reason: something broke, or there was nothing to judge."""
 
 
+STATUSES: Final = tuple(Status)
+"""Statuses by code."""
+
+_STATUS_CODES: Final = np.array(
+    [*(STATUSES.index(status) for status in STATUS_OF_REASON), STATUSES.index(Status.OK)], np.int8
+)
+
+
+def status_codes(reasons: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Status code of each reason code, in the same shape; ok where there is no reason.
+
+    Examples
+    --------
+    >>> codes = np.array([NONE, REASONS.index(Reason.NO_RESPONSE)], np.int8)
+    >>> [str(STATUSES[code]) for code in status_codes(codes)]
+    ['ok', 'missing']
+    """
+    return _STATUS_CODES[reasons]
+
+
 @dataclass(frozen=True, slots=True)
 class LostResponses:
     """A reason for which a response does not exist, so that no judge has a verdict on it.

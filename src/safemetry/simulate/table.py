@@ -10,12 +10,10 @@ import pyarrow as pa
 
 from safemetry.evidence.schema import COLUMNS, JUDGEMENTS
 from safemetry.simulate.judges import LABELS
-from safemetry.simulate.missing import NONE, REASONS, STATUS_OF_REASON
+from safemetry.simulate.missing import NONE, REASONS, STATUSES, status_codes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_STATUSES = ("ok", *(str(status) for status in STATUS_OF_REASON))
 
 
 def text_column(names: Sequence[str | None], codes: NDArray[np.integer[Any]]) -> pa.Array:
@@ -41,7 +39,7 @@ def verdict_columns(labels: NDArray[np.int8], reasons: NDArray[np.int8]) -> dict
     """
     return {
         "label": text_column(LABELS, np.where(reasons == NONE, labels, -1)),
-        "status": text_column(_STATUSES, reasons + 1),
+        "status": text_column(STATUSES, status_codes(reasons)),
         "reason": text_column(REASONS, reasons),
     }
 

@@ -1,0 +1,5 @@
+"""`python -m safemetry.cli`."""
+
+from safemetry.cli import main
+
+main()

@@ -1,0 +1,192 @@
+"""How many trials a statement needs, and whether items or repeats buy more: `plan_trials`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from safemetry.errors import InputError
+from safemetry.evidence.evidence import as_evidence
+from safemetry.evidence.maps import EvidenceMap
+from safemetry.evidence.outcomes import responses
+from safemetry.evidence.success import SuccessRule
+from safemetry.findings import Finding, plain
+from safemetry.rates import components as parts
+from safemetry.rates.counts import Codes
+from safemetry.rates.planning import repeats_plan, trials_for_ceiling
+
+_REPEATS = (1, 2, 3, 5, 10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanFinding(Finding):
+    """Trials that a ceiling needs.
+
+    Parameters
+    ----------
+    trials
+        Fewest independent trials.
+    projected
+        Events at the ceiling over the volume; None where no volume was given.
+    """
+
+    command: ClassVar[str] = "plan"
+    sources: ClassVar[tuple[str, ...]] = (
+        "Clopper, C. J. & Pearson, E. S. (1934). Biometrika 26, 404-413.",
+    )
+
+    trials: int
+    ceiling: float
+    failures: int
+    confidence: float
+    projected: float | None = None
+    why: Mapping[str, str]
+
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """One row."""
+        return [self.own_keys()]
+
+    def sentence(self) -> str:
+        """The plan in words."""
+        seen = {0: "no failure", 1: "one failure"}.get(self.failures, f"{self.failures} failures")
+        said = (
+            f"{self.trials:,} independent trials with {seen} show at {self.confidence:.0%} "
+            f"confidence that the failure rate is at most {100 * self.ceiling:g}%"
+        )
+        if self.projected is not None:
+            said += f", which is up to {self.projected:,.0f} failures at that volume"
+        return said + "."
+
+
+def plan_trials(
+    ceiling: float, *, failures: int = 0, confidence: float = 0.95, volume: float | None = None
+) -> PlanFinding:
+    """Plan the fewest independent trials after which a failure rate is known to be low enough.
+
+    Parameters
+    ----------
+    ceiling
+        Failure rate to stay under, in (0, 1).
+    failures
+        Failures that may happen in the trials, 0 or more.
+    confidence
+        One-sided, in (0, 1).
+    volume
+        Requests to project the ceiling onto.
+
+    Raises
+    ------
+    InputError
+        For impossible parameters.
+
+    Examples
+    --------
+    >>> plan_trials(0.001).trials, plan_trials(0.001, failures=1).trials
+    (2995, 4742)
+    """
+    try:
+        trials = trials_for_ceiling(ceiling, failures, confidence)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return PlanFinding(
+        settings={
+            "ceiling": ceiling,
+            "failures": failures,
+            "confidence": confidence,
+            "volume": volume,
+        },
+        trials=trials,
+        ceiling=ceiling,
+        failures=failures,
+        confidence=confidence,
+        projected=None if volume is None else ceiling * volume,
+        why={"projected": "no volume was given"} if volume is None else {},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComponentsFinding(Finding):
+    """Where the variance of an outcome lies, and how precise plans of items and repeats would be."""
+
+    command: ClassVar[str] = "plan"
+
+    components: parts.VarianceComponents
+    plans: tuple[Mapping[str, Any], ...]
+
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """One row per plan."""
+        return [plain(plan) for plan in self.plans]
+
+    def sentence(self) -> str:
+        """What the largest component is."""
+        known = {
+            name: value
+            for name, value in plain(self.components).items()
+            if isinstance(value, float) and name != "total"
+        }
+        if not known or not self.components.total:
+            return "The variance cannot be divided: " + "; ".join(self.components.why.values())
+        largest = max(known, key=known.__getitem__)
+        share = known[largest] / sum(known.values())
+        return f"{share:.0%} of the variance lies in {largest.replace('_', ' x ')}."
+
+
+def plan_repeats(
+    data: Any,
+    *,
+    evidence_map: EvidenceMap | Mapping[str, Any] | None = None,
+    success: SuccessRule | str | None = None,
+    epochs: Sequence[int] = _REPEATS,
+) -> ComponentsFinding:
+    """Divide the variance of outcomes, and weigh more items against more repeats.
+
+    Parameters
+    ----------
+    data
+        Evidence or a table.
+    evidence_map
+        A map, or a mapping with its entries.
+    success
+        Success rule; the default of the evidence where None.
+    epochs
+        Responses per item to plan for, each 1 or more; the number of responses stays as it is.
+    """
+    evidence = as_evidence(data, evidence_map)
+    rule = SuccessRule.parse(success) if success else evidence.default_rule
+    frame, warnings = responses(evidence, rule)
+    table = (
+        frame.filter(nw.col("judged") == 1)
+        .select("run", "target", "item", "epoch", "judge", "success")
+        .collect("pyarrow")
+        .to_arrow()
+    )
+    if not table.num_rows:
+        raise InputError("no response was judged", file=", ".join(evidence.sources))
+    codes = {name: Codes.of(table[name]).codes for name in ("target", "item", "judge")}
+    run, epoch = Codes.of(table["run"]), Codes.of(table["epoch"])
+    found = parts.variance_components(
+        table["success"].to_numpy().astype(np.float64),
+        codes["target"],
+        codes["item"],
+        run.codes * len(epoch.values) + epoch.codes,
+        codes["judge"],
+    )
+    per_target = table.num_rows / (len(np.unique(codes["target"])) * len(np.unique(codes["judge"])))
+    return ComponentsFinding(
+        settings={"success": str(rule), "epochs": tuple(epochs), "sources": evidence.sources},
+        warnings=(*evidence.warnings, *warnings),
+        components=found,
+        plans=tuple(_plan(found, per_target, repeats) for repeats in epochs),
+    )
+
+
+def _plan(found: parts.VarianceComponents, responses_each: float, repeats: int) -> dict[str, Any]:
+    items = max(1, round(responses_each / repeats))
+    result = repeats_plan(found, [items], [repeats])
+    error = None if result.standard_error is None else float(result.standard_error[0])
+    plan = {"items": items, "epochs": repeats, "standard_error": error}
+    return plan | {"why": {} if error is not None else {"standard_error": result.why}}
