@@ -14,6 +14,7 @@ from safemetry.evidence import schema, study_commits
 from safemetry.evidence.check import check_study
 from safemetry.evidence.corrections import correct
 from safemetry.evidence.study import Accounting, Import, Study
+from safemetry.evidence.study_import import Incoming
 
 
 def bring(study, name, version=1, **cells):
@@ -268,17 +269,23 @@ def test_a_correction_without_a_row(study):
     assert "label at run 'a', target 't', item '1'" in problem.detail
 
 
-def test_an_item_with_two_intents(study):
+def test_an_item_with_two_intents(study, monkeypatch):
     """As two writers may bring it in who do not see each other's commits."""
-    replant(
-        study, "items",
-        lambda rows: with_column(rows, "intent", ["harmful", "harmful"]),
-    )  # fmt: skip
+    monkeypatch.setattr(Incoming, "refuse_mixed_intents", lambda *_: None)
+    bring(study, "c", intent="harmful")
     (problem,) = check_study(study.path)
     assert problem.kind == "mixed_intent"
     assert "1 items have more than one intent, the first is item '2'" in problem.detail
     correct(study, correction(item="2", field="intent", value="benign"), "Ada", "a twin")
     assert check_study(study.path) == []
+
+
+@pytest.mark.parametrize(("table", "column"), [("items", "intent"), ("targets", "developer")])
+def test_a_context_that_was_altered(study, table, column):
+    replant(study, table, lambda rows: with_column(rows, column, ["benign"] * rows.num_rows))
+    (problem,) = check_study(study.path)
+    assert problem.kind == "altered_context"
+    assert problem.file.startswith(f"{table}/")
 
 
 def test_a_part_of_another_type(study):

@@ -203,9 +203,7 @@ def test_what_cannot_be_corrected_is_refused(study, cells, said):
 
 def test_contradictions_are_refused(study):
     def both(fields, values):
-        return pa.table(
-            {"target": ["t"] * 2, "item": ["2"] * 2, "field": fields, "value": values}
-        )
+        return pa.table({"target": ["t"] * 2, "item": ["2"] * 2, "field": fields, "value": values})
 
     with pytest.raises(InputError, match="corrected in row 1 already"):
         correct(study, both(["label", "label"], ["comply", "evasive"]), "Ada", "x")
@@ -219,7 +217,7 @@ def test_contradictions_are_refused(study):
 
 def test_a_correction_names_who_and_why(study):
     for stated in ({"who": " "}, {"why": ""}, {"when": datetime(2026, 1, 1)}):  # noqa: DTZ001
-        with pytest.raises(InputError, match="without `|no time zone"):
+        with pytest.raises(InputError, match=r"without `|no time zone"):
             one(study, **CELLS, **stated)
 
 

@@ -48,8 +48,22 @@ def judgements(draw):
             if name not in row:
                 row[name] = draw(some)
         rows.append(row)
-    empty = draw(st.sets(st.sampled_from(["session", "turn", "user_type", "timestamp",
-                                          "benchmark", "category", "developer", "access"])))
+    empty = draw(
+        st.sets(
+            st.sampled_from(
+                [
+                    "session",
+                    "turn",
+                    "user_type",
+                    "timestamp",
+                    "benchmark",
+                    "category",
+                    "developer",
+                    "access",
+                ]
+            )
+        )
+    )
     return [row | dict.fromkeys(empty) for row in rows]
 
 

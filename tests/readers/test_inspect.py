@@ -8,6 +8,7 @@ import math
 import sys
 import zipfile
 from collections import Counter
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from safemetry.errors import InputError, MissingExtraError
 from safemetry.evidence.border import admit
 from safemetry.evidence.maps import EvidenceMap, make_map
 from safemetry.readers.conversion import Conversion, Reader
+from safemetry.readers.inspect_archive import _unzstd
 from safemetry.readers.inspect_log import InspectReader
 from safemetry.readers.source import Source
 
@@ -224,6 +226,7 @@ def test_the_cancelled_real_log_says_so(shared):
         ("", None, None, "missing", None),
         (math.nan, None, None, "missing", None),
         (math.inf, None, None, "missing", "out_of_scale"),
+        (10**400, None, None, "missing", "out_of_scale"),
         ("an answer " * 30, None, None, "missing", "out_of_scale"),
     ],
 )
@@ -839,6 +842,33 @@ def test_wrong_content_under_a_right_name_is_one_error(tmp_path, member, content
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"id": "\ud800"},
+        {"epoch": 2**70},
+        {"scores": {"\ud800": {"value": 1}}},
+        {"scores": {"judge": {"value": "\ud800"}}},
+        {"metadata": {"category": "\ud800"}},
+        {"completed_at": "yesterday"},
+    ],
+)
+def test_a_value_that_no_table_can_hold_is_one_error(tmp_path, changes):
+    path = write(log_of([sample(scores=1.0, metadata={"category": "x"})]), tmp_path)
+    (summary,) = json.loads(zipfile.ZipFile(path).read("summaries.json"))
+    rewrite(path, {"summaries.json": json.dumps([summary | changes]).encode()})
+    with pytest.raises(InputError) as caught:
+        read(path, columns={"category": "metadata.category"})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_judge_may_have_any_name(tmp_path):
+    name = "판사 {n} {x} %s"
+    conversion = convert([sample(scores={name: Score.unscored(reason="refusal")})], tmp_path)
+    assert verdicts(conversion)[0][1] == name
+    assert "1 sample has Inspect's reason" in conversion.warnings[0]
+
+
 def test_a_wrong_sample_of_a_json_log_is_named_by_its_row(tmp_path):
     path = write(log_of([sample("1", scores=1.0), sample("2", scores=1.0)]), tmp_path, ".json")
     content = json.loads(path.read_text())
@@ -860,6 +890,23 @@ def test_a_damaged_sample_that_has_to_be_read_in_full_is_noticed(tmp_path):
     assert read(path).judgements.equals(whole)  # the summaries are whole
     with pytest.raises(InputError, match=r"the part 'samples/1_epoch_1\.json' does not match"):
         read(path, columns={"category": "metadata.category"})
+
+
+def test_a_directory_that_hides_members_is_noticed(tmp_path):
+    """A comment that never was swallows the entries after it; zip readers follow it."""
+    path = write(log_of([sample(str(n), scores=1.0) for n in range(3)]), tmp_path)
+    content = bytearray(path.read_bytes())
+    entry = content.rindex(b"PK\x01\x02", 0, content.rindex(b"samples/2_epoch_1.json"))
+    content[entry + 33] = 0xFF  # upper byte of the comment's length
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="does not list all of its parts"):
+        read(path)
+
+
+def test_long_members_come_in_several_frames():
+    zstandard = pytest.importorskip("zstandard")
+    frames = b"".join(zstandard.compress(part) for part in (b"one", b"two"))
+    assert b"".join(_unzstd(BytesIO(frames))) == b"onetwo"
 
 
 def test_a_member_that_expands_to_more_than_it_states_is_refused(tmp_path):

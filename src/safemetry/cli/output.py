@@ -1,23 +1,35 @@
-"""What a command prints: JSON on request, else tables that fit 80 columns."""
+"""What a command prints: JSON on request, else tables that fit the terminal."""
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Sequence
+import shutil
+import stat
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from safemetry.cli.tables import Column, Table, cell, table, visible, wrapped
 from safemetry.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from safemetry.cli.options import Shared
     from safemetry.findings import Finding
+
+ROWS_ON_SCREEN: Final = 40
+_STYLES: Final[dict[str, dict[str, Any]]] = {
+    "title": {"bold": True},
+    "header": {"dim": True},
+    "group": {"bold": True},
+    "plain": {},
+}
 
 
 def deliver(finding: Finding, shared: Shared, tables: Sequence[Table], *lines: str) -> None:
@@ -25,89 +37,181 @@ def deliver(finding: Finding, shared: Shared, tables: Sequence[Table], *lines: s
 
     With ``--json -`` standard output holds nothing but JSON, and warnings go to standard error.
     """
+    shared.busy.stop()
     if shared.json_to:
-        write_json(finding.to_dict(), shared.json_to)
+        result = finding.to_dict()
+        result["settings"] = explained({**shared.settings(), **result["settings"]})
+        write_json(result, shared.json_to)
     if shared.quiet:
         return
-    to_stdout = shared.json_to != "-"
-    if to_stdout:
+    if shared.json_to != "-":
         show(tables, lines)
     for warning in finding.warnings:
         note(warning)
 
 
-def write_json(result: dict[str, Any], path: str) -> None:
+def explained(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in which every null has its reason beside it: nobody gave that option."""
+    made = {
+        name: explained(value) if isinstance(value, Mapping) and name != "why" else value
+        for name, value in settings.items()
+    }
+    silent = [name for name, value in made.items() if value is None]
+    if silent:
+        made["why"] = {**dict.fromkeys(silent, "not given"), **(made.get("why") or {})}
+    return made
+
+
+def write_json(result: Mapping[str, Any], path: str) -> None:
     """Write a JSON result to a path in one step, or to standard output for ``-``."""
     text = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if path == "-":
-        click.echo(text.encode("utf-8", "surrogatepass"), nl=False)
+        # Half a character, as in a file name that is no UTF-8, becomes a JSON escape.
+        click.echo(text.encode("utf-8", "backslashreplace"), nl=False)
         return
     write_whole(Path(path), text)
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file in one step: it holds the whole text or is not there."""
+    content = text.encode("utf-8", "backslashreplace")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
-        ) as stream:
-            stream.write(text)
-        os.replace(stream.name, path)  # noqa: PTH105 - the temporary name is a string
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            path.write_bytes(content)  # a pipe or a device has no other name to be moved to
+            return
+        final = path.resolve()
+        final.parent.mkdir(parents=True, exist_ok=True)
+        draft = final.with_name(f".{final.name[:100]}.{os.getpid()}.draft")
+        try:
+            draft.write_bytes(content)
+            draft.replace(final)
+        finally:
+            draft.unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", file=str(path)) from error
+        raise InputError(
+            f"cannot be written ({error.strerror or error})", file=str(path)
+        ) from error
 
 
 def show(tables: Sequence[Table], lines: Sequence[str]) -> None:
-    """Print tables and lines to standard output."""
-    from rich.console import Console
+    """Print tables and lines to standard output.
 
-    console = Console(highlight=False, soft_wrap=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        # A pipe or file has no width; the tables are laid out for 80 columns.
-        console = Console(highlight=False, width=80)
-    for table in tables:
-        console.print(table)
-    for line in lines:
-        console.print(line, markup=False)
+    A terminal gets words wrapped at its width and the first rows of each table; a pipe or file
+    gets all rows, and sentences in one piece.
+    """
+    on_screen = sys.stdout.isatty()
+    width = screen_width()
+    for index, made in enumerate(tables):
+        if index:
+            _print("")
+        for line in made.lines(width, most=ROWS_ON_SCREEN if on_screen else None):
+            _print(line.text, **_STYLES[line.style])
+        hidden = len(made.rows) - ROWS_ON_SCREEN
+        if on_screen and hidden > 0:
+            _print("    (narrow them with --filter, or send the output into a file)", dim=True)
+    if tables and lines:
+        _print("")
+    for text in lines:
+        safe = visible(text)
+        for piece in wrapped(safe, width) if on_screen else (safe,):
+            _print(piece)
 
 
 def note(message: str) -> None:
     """Print a message to standard error."""
-    from rich.console import Console
-
-    Console(stderr=True, highlight=False).print(f"Note: {message}", markup=False)
+    _say("Note:", message, "yellow")
 
 
-def table(title: str, *columns: tuple[str, str]) -> Table:
-    """A table with columns of a name and a justification (``left`` or ``right``)."""
-    from rich import box
-    from rich.table import Table
-
-    made = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1),
-    )
-    for name, justify in columns:
-        made.add_column(
-            name,
-            justify="right" if justify == "right" else "left",
-            overflow="fold" if justify == "left" else "ellipsis",
-            no_wrap=justify == "right",
-        )
-    return made
+def complain(message: str) -> None:
+    """Print an error to standard error, in one line unless a terminal wraps it."""
+    _say("Error:", message, "red")
 
 
-def cell(value: object) -> str:
-    """Text for a table, with what a terminal would act on made visible."""
-    from rich.markup import escape
+def _say(word: str, message: str, colour: str) -> None:
+    text = f"{word} {visible(' '.join(message.split()))}"
+    pieces = list(wrapped(text, screen_width())) if sys.stderr.isatty() else [text]
+    head, *rest = pieces
+    styled = click.style(word, fg=colour, bold=True) + head.removeprefix(word)
+    for piece in (styled, *rest):
+        click.echo(piece, err=True, color=_colour())
 
-    text = "" if value is None else str(value)
-    text = "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
-    )
-    return escape(text if len(text) <= 60 else text[:57] + "...")
+
+def screen_width() -> int:
+    """Columns of the terminal, of the environment variable ``COLUMNS``, or 80."""
+    return max(40, shutil.get_terminal_size((80, 24)).columns)
+
+
+def _print(text: str, **style: Any) -> None:
+    click.echo(click.style(text, **style) if style and text else text, color=_colour())
+
+
+def _colour() -> bool | None:
+    """False where colour is unwanted; None where click decides by whether there is a terminal."""
+    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+
+
+class Busy:
+    """A sign of life on standard error while a command works, on a terminal only.
+
+    Parameters
+    ----------
+    doing
+        What is being done.
+    """
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to count the seconds, where somebody can see them."""
+        if sys.stderr.isatty():
+            self._thread = threading.Thread(target=self._run, daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Remove the sign; nothing of it is left in the way of what is printed."""
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        started = time.monotonic()
+        if self._done.wait(1.0):
+            return
+        while not self._done.wait(0.5):
+            seconds = time.monotonic() - started
+            sys.stderr.write(f"\r{self._doing} {seconds:.0f} s")
+            sys.stderr.flush()
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+
+
+@contextmanager
+def busy(doing: str, *, quiet: bool) -> Iterator[Busy]:
+    """A sign of life that ends with the block, whatever happens in it."""
+    sign = Busy(doing)
+    if not quiet:
+        sign.start()
+    try:
+        yield sign
+    finally:
+        sign.stop()
+
+
+__all__ = [
+    "Busy",
+    "Column",
+    "Table",
+    "busy",
+    "cell",
+    "complain",
+    "deliver",
+    "note",
+    "show",
+    "table",
+    "write_json",
+    "write_whole",
+]

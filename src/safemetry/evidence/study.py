@@ -240,8 +240,8 @@ class Study:
     ) -> duckdb.DuckDBPyRelation:
         """The tidy judgements table, corrections applied; lazy.
 
-        It holds one row for each judgement, in no particular order. A response that nobody judged has none; see
-        `unjudged`. The query reads the commits in force now: later ones do not change it.
+        It holds one row for each judgement, in no particular order. A response that nobody judged
+        has none; see `unjudged`. The query reads the commits in force now: later ones do not change it.
 
         Parameters
         ----------

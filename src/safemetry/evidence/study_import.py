@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 ITEM_CONTEXT: Final = tuple(column.name for column in ITEM_COLUMNS)
 RESPONSE_CONTEXT: Final = tuple(column.name for column in RESPONSE_COLUMNS)
 TARGET_CONTEXT: Final = tuple(column.name for column in TARGET_COLUMNS)
+
+ITEM_NAMES: Final = ("item", *ITEM_CONTEXT)
+TARGET_NAMES: Final = ("run", "target", *TARGET_CONTEXT)
+"""What a row of the tables `items` and `targets` says; its key is the `number` of it."""
 
 WITHOUT_RESPONSE: Final = (
     Reason.NO_RESPONSE,
@@ -185,8 +189,8 @@ class Incoming:
     def refuse_repeated_keys(self) -> None:
         """Refuse two judgements with one key."""
         found = self._query(
-            f"SELECT {listed(KEY)}, max(source_row) AS row FROM incoming GROUP BY {listed(KEY)} "
-            "HAVING count(*) > 1 ORDER BY row LIMIT 1"
+            f"SELECT {listed(KEY)}, max(source_row) AS row FROM ({suspects('incoming', KEY)}) "
+            f"GROUP BY {listed(KEY)} HAVING count(*) > 1 ORDER BY row LIMIT 1"
         )
         if found:
             raise InputError(
@@ -276,76 +280,78 @@ class Incoming:
 
     def write(self, study: Path) -> Iterator[Part]:
         """Write the parts, one after the other."""
-        yield from self._write(study, "judges", _judge_rows(self._source, self._identities))
-        yield from self._write_query(study, "items", self._items())
-        yield from self._write_query(study, "targets", self._targets())
-        yield from self._write_query(study, "responses", self._responses())
-        yield from self._write_judgements(study)
+        judges = _judge_rows(self._source, self._identities)
+        yield from self._write(study, "judges", judges.to_batches())
+        yield from self._write_query(study, "items", self._keep("items", self._items()))
+        yield from self._write_query(study, "targets", self._keep("targets", self._targets()))
+        responses = self._responses()
+        if self._response_context:
+            responses = self._keep("responses", responses)
+        yield from self._write_query(study, "responses", responses)
+        yield from self._write_query(study, "judgements", self._judgements())
         if self._source.texts is not None:
-            yield from self._write(study, "texts", self._source.texts)
+            texts = self._source.texts.to_batches(ROW_GROUP_ROWS)
+            yield from self._write(study, "texts", texts)
 
-    def _write(self, study: Path, table: str, rows: pa.Table) -> Iterator[Part]:
-        for start in range(0, rows.num_rows, PART_ROWS):
-            piece = rows.slice(start, PART_ROWS)
-            yield write_part(study, table, self._commit, piece.to_batches(ROW_GROUP_ROWS))
+    def _write(self, study: Path, table: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
+        """Write the rows of one table in parts of limited size."""
+        rest = iter(batches)
+        for first in rest:
+            yield write_part(study, table, self._commit, _up_to_a_part(first, rest))
 
     def _write_query(self, study: Path, table: str, query: str) -> Iterator[Part]:
-        name = f"{table}_out"
-        self._query(f"CREATE TEMP TABLE {name} AS {query}")
-        (rows,) = self._query(f"SELECT count(*) FROM {name}")[0]
-        for start in range(0, rows, PART_ROWS):
-            reader = self._connection.sql(
-                f"SELECT * FROM {name} LIMIT {PART_ROWS} OFFSET {start}"
-            ).to_arrow_reader(ROW_GROUP_ROWS)
-            yield write_part(study, table, self._commit, reader)
-
-    def _write_judgements(self, study: Path) -> Iterator[Part]:
-        identities = pa.table(
-            {
-                "judge": pa.array(list(self._identities), pa.string()),
-                "judge_identity": pa.array(
-                    [
-                        stated[0].digest if len(stated) == 1 else None
-                        for stated in self._identities.values()
-                    ],
-                    pa.string(),
-                ),
-            }
+        yield from self._write(
+            study, table, self._connection.sql(query).to_arrow_reader(ROW_GROUP_ROWS)
         )
-        self._connection.register("identities", identities)
+
+    def _keep(self, table: str, query: str) -> str:
+        """Keep the rows of one table for the join with the judgements."""
+        self._query(f"CREATE TEMP TABLE {table}_out AS {query}")
+        return f"FROM {table}_out"
+
+    def _judgements(self) -> str:
+        identities = {
+            name: stated[0].digest if len(stated) == 1 else None
+            for name, stated in self._identities.items()
+        }
+        self._connection.register(
+            "identities",
+            pa.table(
+                {
+                    "judge": pa.array(list(identities), pa.string()),
+                    "judge_identity": pa.array(list(identities.values()), pa.string()),
+                }
+            ),
+        )
         joins = [
-            _same("items_out", ("item", *ITEM_CONTEXT)),
-            _same("targets_out", ("run", "target", *TARGET_CONTEXT)),
-            "LEFT JOIN identities ON identities.judge = piece.judge",
+            _same("items_out", ITEM_NAMES),
+            _same("targets_out", TARGET_NAMES),
+            "LEFT JOIN identities ON identities.judge = incoming.judge",
         ]
         response_key = typed_null(pa.int64())
-        if self._has_response_context:
-            joins.append(_same("responses_out", (*RESPONSE_KEY, *RESPONSE_CONTEXT)))
+        if self._response_context:
+            joins.append(_same("responses_out", (*RESPONSE_KEY, *self._response_context)))
             response_key = "responses_out.response_key"
         own = [name for name in TABLES["judgements"].names if name in NAMES]
-        query = (
-            f"SELECT {listed(own, 'piece.')}, judge_identity, item_key, target_key, "
-            f"{response_key} AS response_key FROM piece {' '.join(joins)}"
+        return (
+            f"SELECT {listed(own, 'incoming.')}, judge_identity, item_key, target_key, "
+            f"{response_key} AS response_key FROM incoming {' '.join(joins)}"
         )
-        for start in range(0, self.rows, PART_ROWS):
-            self._connection.register("piece", self._table.slice(start, PART_ROWS))
-            reader = self._connection.sql(query).to_arrow_reader(ROW_GROUP_ROWS)
-            yield write_part(study, "judgements", self._commit, reader)
-            self._connection.unregister("piece")
 
     @property
-    def _has_response_context(self) -> bool:
-        return any(self._table.column(name).null_count < self.rows for name in RESPONSE_CONTEXT)
+    def _response_context(self) -> tuple[str, ...]:
+        """The columns about responses that hold a value."""
+        return tuple(
+            name for name in RESPONSE_CONTEXT if self._table.column(name).null_count < self.rows
+        )
 
     def _items(self) -> str:
-        names = ("item", *ITEM_CONTEXT)
         return (
-            f"SELECT {_number(names)} AS item_key, * "
-            f"FROM (SELECT DISTINCT {listed(names)} FROM contexts)"
+            f"SELECT {number(ITEM_NAMES)} AS item_key, * "
+            f"FROM (SELECT DISTINCT {listed(ITEM_NAMES)} FROM contexts)"
         )
 
     def _targets(self) -> str:
-        names = ("run", "target", *TARGET_CONTEXT)
         settings = pa.table(
             {
                 "name": pa.array(list(self._source.targets), pa.string()),
@@ -360,34 +366,58 @@ class Incoming:
         )
         self._connection.register("target_settings", settings)
         return (
-            f"SELECT {_number(names)} AS target_key, t.*, s.settings "
-            f"FROM (SELECT DISTINCT {listed(names)} FROM incoming) t "
+            f"SELECT {number(TARGET_NAMES)} AS target_key, t.*, s.settings "
+            f"FROM (SELECT DISTINCT {listed(TARGET_NAMES)} FROM incoming) t "
             "LEFT JOIN target_settings s ON s.name = t.target"
         )
 
     def _responses(self) -> str:
-        names = (*RESPONSE_KEY, *RESPONSE_CONTEXT)
+        names = (*RESPONSE_KEY, *self._response_context)
         never = ", ".join(literal(reason) for reason in WITHOUT_RESPONSE)
         given = f"bool_or(reason IS NULL OR reason NOT IN ({never}))"
-        judged = (
+        query = (
             f"SELECT {listed(names)}, CASE WHEN {given} THEN 'ok' ELSE 'missing' END AS status, "
             f"CASE WHEN {given} THEN NULL ELSE min(reason) END AS reason "
             f"FROM incoming GROUP BY {listed(names)}"
         )
-        query = judged
         if self._source.responses is not None:
             self._connection.register(
                 "stated", _typed_responses(self._source.responses, self._source.source)
             )
             query += (
-                f" UNION ALL SELECT DISTINCT ON ({listed(RESPONSE_KEY)}) "
-                f"{listed((*names, 'status', 'reason'))} "
+                f" UNION ALL BY NAME SELECT DISTINCT ON ({listed(RESPONSE_KEY)}) "
+                f"{listed((*RESPONSE_KEY, *RESPONSE_CONTEXT, 'status', 'reason'))} "
                 f"FROM stated ANTI JOIN incoming USING ({listed(RESPONSE_KEY)})"
             )
         key = typed_null(pa.int64())
-        if self._has_response_context:
-            key = _number(names, literal(self._commit))
-        return f"SELECT *, {key} AS response_key FROM ({query})"
+        if self._response_context:
+            key = number((*RESPONSE_KEY, *self._response_context), literal(self._commit))
+        empty = pa.Table.from_pylist([], TABLES["responses"])
+        self._connection.register("no_response", empty.drop_columns(["response_key"]))
+        return f"SELECT *, {key} AS response_key FROM (FROM no_response UNION ALL BY NAME {query})"
+
+
+def _up_to_a_part(
+    first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Batches until they make up one part."""
+    rows = first.num_rows
+    yield first
+    while rows < PART_ROWS and (batch := next(rest, None)) is not None:
+        rows += batch.num_rows
+        yield batch
+
+
+def suspects(rows: str, names: Sequence[str]) -> str:
+    """Query over the few rows that may share their key with another.
+
+    Grouping by a number instead of six texts keeps it small; the caller compares the texts.
+    """
+    key = f"hash({listed(names)})"
+    return (
+        f"SELECT * FROM {rows} WHERE {key} IN "
+        f"(SELECT {key} FROM {rows} GROUP BY ALL HAVING count(*) > 1)"
+    )
 
 
 def said_key(values: Sequence[Any]) -> str:
@@ -396,7 +426,7 @@ def said_key(values: Sequence[Any]) -> str:
     return "(" + ", ".join(f"{name} {value!r}" for name, value in pairs) + ")"
 
 
-def _number(names: Sequence[str], *more: str) -> str:
+def number(names: Sequence[str], *more: str) -> str:
     """A 63-bit digest of columns, in SQL.
 
     It says the same on every machine and in every version, and JSON tells an unknown from an
@@ -408,9 +438,9 @@ def _number(names: Sequence[str], *more: str) -> str:
 
 
 def _same(table: str, names: Sequence[str]) -> str:
-    """Join of `piece` with a table on equal values, where two unknowns are equal."""
+    """Join of `incoming` with a table on equal values, where two unknowns are equal."""
     equal = " AND ".join(
-        f"{table}.{identifier(name)} IS NOT DISTINCT FROM piece.{identifier(name)}"
+        f"{table}.{identifier(name)} IS NOT DISTINCT FROM incoming.{identifier(name)}"
         for name in names
     )
     return f"LEFT JOIN {table} ON {equal}"

@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from safemetry.evidence import schema
 from safemetry.evidence.schema import REAL, TEXT, WHOLE, Column
 
-PART_ROWS: Final = 5_000_000
-"""A part holds at most this many rows, so that a large import never needs one huge file."""
+PART_ROWS: Final = 4_750_000
+"""A part ends with the row group that reaches this number of rows."""
 
 ROW_GROUP_ROWS: Final = 250_000
 """Rows that a query can skip or hand to a thread as a whole."""

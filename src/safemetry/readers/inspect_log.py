@@ -290,7 +290,7 @@ class _Warnings:
     def add(self, count: int, one: str, many: str) -> None:
         """Add a sentence unless it is about nothing; ``{n}`` stands for the count."""
         if count:
-            self.sentences.append((one if count == 1 else many).format(n=f"{count:,}"))
+            self.sentences.append((one if count == 1 else many).replace("{n}", f"{count:,}"))
 
 
 def _convert(
@@ -312,7 +312,15 @@ def _convert(
             file=source.location,
             fix="rename one of them and score the log again",
         )
-    table = _table(source, log, verdicts, context, evidence_map)
+    try:
+        table = _table(source, log, verdicts, context, evidence_map)
+    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
+        # half of a surrogate pair, or an epoch beyond 64 bits: Inspect lets both pass
+        raise InputError(
+            f"holds a value that is no valid text or number ({type(error).__name__})",
+            file=source.location,
+            fix="write it anew with: inspect log convert",
+        ) from error
     skipped = {"superseded by a later attempt": log.superseded} if log.superseded else {}
     if not columns:
         skipped["the log has no scorer"] = len(samples)

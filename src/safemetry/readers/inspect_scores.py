@@ -318,7 +318,10 @@ def _word_of(value: Any) -> _Word:
     """A number, a boolean, or the null that a mapping may hold."""
     if value is None or _is_nan(value):
         return _UNSTATED
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        number = math.inf
     return _Word(number=number) if math.isfinite(number) else _Word(reason=Reason.OUT_OF_SCALE)
 
 

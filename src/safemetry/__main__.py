@@ -1,0 +1,5 @@
+"""`python -m safemetry`."""
+
+from safemetry.cli import main
+
+main()

@@ -1,0 +1,266 @@
+"""Tables for a terminal: numbers keep their place, names that are too wide stand above them."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+Justify = Literal["left", "right"]
+Style = Literal["title", "header", "group", "plain"]
+
+NAME_WIDTH: Final = 60
+_GAP: Final = 2
+_INDENT: Final = 2
+_KEPT_SPACES: Final = frozenset("\N{IDEOGRAPHIC SPACE}")
+_BETWEEN: Final = " \N{MIDDLE DOT} "
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a table and what it is."""
+
+    text: str
+    style: Style = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Parameters
+    ----------
+    name
+        Header.
+    justify
+        Side that the cells keep to.
+    optional
+        Left out where the table would be too wide.
+    """
+
+    name: str
+    justify: Justify = "left"
+    optional: bool = False
+
+
+@dataclass
+class Table:
+    """Rows of text under columns.
+
+    The first columns, as long as they are on the left, are keys: what a row speaks of. Where the
+    table is wider than the terminal, optional columns go first, then outer keys move into lines of
+    their own above their rows, and a name that is still too wide stands on the line before its
+    numbers. Numbers are never cut.
+
+    Parameters
+    ----------
+    title
+        What the table shows.
+    columns
+        Its columns.
+    rows
+        Its cells, as text that a terminal may print.
+    """
+
+    title: str
+    columns: Sequence[Column]
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+
+    def add_row(self, *cells: str) -> None:
+        """Add a row with one cell for each column."""
+        if len(cells) != len(self.columns):
+            msg = f"{len(cells)} cells for {len(self.columns)} columns"
+            raise ValueError(msg)
+        self.rows.append(tuple(cells))
+
+    def lines(self, width: int, *, most: int | None = None) -> Iterator[Line]:
+        """The table as lines that fit the width, as far as its numbers do.
+
+        Parameters
+        ----------
+        width
+            Columns of the terminal.
+        most
+            Rows to show; all where None. What is left out is counted in the last line.
+        """
+        for text in wrapped(self.title, width):
+            yield Line(text, "title")
+        shown = self.rows if most is None else self.rows[:most]
+        yield from self._layout(width).lines(shown)
+        if len(shown) < len(self.rows):
+            yield Line(f"... and {len(self.rows) - len(shown):,} more rows", "header")
+
+    def _layout(self, width: int) -> _Layout:
+        keys = 0
+        while keys < len(self.columns) and self.columns[keys].justify == "left":
+            keys += 1
+        everything = tuple(range(len(self.columns)))
+        needed = tuple(i for i in everything if not self.columns[i].optional)
+        choices = (everything, needed) if len(needed) < len(everything) else (everything,)
+        for outer in range(max(keys, 1)):
+            for chosen in choices:
+                layout = _Layout(self, chosen, outer, keys, width)
+                if layout.width <= width:
+                    return layout
+        last = max(keys - 1, 0)
+        for chosen in choices:
+            layout = _Layout(self, chosen, last, keys, width, narrow=True)
+            if layout.width <= width:
+                return layout
+        return layout
+
+
+class _Layout:
+    """Which columns are shown, which keys stand above, and how wide each column is."""
+
+    def __init__(
+        self,
+        table: Table,
+        chosen: Sequence[int],
+        outer: int,
+        keys: int,
+        width: int,
+        *,
+        narrow: bool = False,
+    ) -> None:
+        self._table = table
+        self._outer = outer
+        self._screen = width
+        self._inner = [index for index in chosen if index >= outer]
+        self._indent = _INDENT if outer else 0
+        self._widths = {
+            index: max(
+                cell_width(table.columns[index].name),
+                *(cell_width(row[index]) for row in table.rows),
+                0,
+            )
+            for index in self._inner
+        }
+        self._name = outer if outer < keys else None
+        if narrow and self._name is not None:
+            rest = self.width - self._widths[self._name]
+            least = cell_width(table.columns[self._name].name)
+            self._widths[self._name] = max(least, width - rest)
+
+    @property
+    def width(self) -> int:
+        return self._indent + sum(self._widths.values()) + _GAP * (len(self._widths) - 1)
+
+    def lines(self, rows: Sequence[tuple[str, ...]]) -> Iterator[Line]:
+        names = [column.name for column in self._table.columns]
+        if self._outer:
+            yield Line(_BETWEEN.join(names[: self._outer]), "header")
+        yield Line(self._row(names), "header")
+        yield Line("\N{BOX DRAWINGS LIGHT HORIZONTAL}" * min(self.width, self._screen), "header")
+        above: tuple[str, ...] | None = None
+        for row in rows:
+            if self._outer and row[: self._outer] != above:
+                above = row[: self._outer]
+                for text in packed(above, self._screen):
+                    yield Line(text, "group")
+            if self._name is not None and cell_width(row[self._name]) > self._widths[self._name]:
+                yield Line(" " * self._indent + row[self._name])
+                row = (*row[: self._name], "", *row[self._name + 1 :])
+            yield Line(self._row(row))
+
+    def _row(self, cells: Sequence[str]) -> str:
+        parts = [
+            padded(cells[index], self._widths[index], self._table.columns[index].justify)
+            for index in self._inner
+        ]
+        return (" " * self._indent + (" " * _GAP).join(parts)).rstrip()
+
+
+def table(title: str, *columns: tuple[str, Justify] | Column) -> Table:
+    """A table without rows; a column is its header and the side that its cells keep to."""
+    return Table(
+        title, [item if isinstance(item, Column) else Column(item[0], item[1]) for item in columns]
+    )
+
+
+def visible(text: str) -> str:
+    r"""Text in which everything that a terminal would act on, or hide, is written as an escape.
+
+    >>> print(visible("red \x1b[31m, two\nlines"))
+    red \x1b[31m, two\nlines
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter
+        if letter.isprintable() or letter in _KEPT_SPACES
+        else letter.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for letter in text
+    )
+
+
+def cell(value: object) -> str:
+    """A value as the text of a cell; long ids lose their middle."""
+    text = "" if value is None else str(value)
+    # Only the ends of an id can be seen, however long it is.
+    if len(text) > 4 * NAME_WIDTH:
+        text = text[: 2 * NAME_WIDTH] + "\N{HORIZONTAL ELLIPSIS}" + text[-2 * NAME_WIDTH :]
+    return shortened(visible(text), NAME_WIDTH)
+
+
+def shortened(text: str, width: int) -> str:
+    """Text without its middle where it is wider than `width` columns; both ends tell it apart."""
+    if cell_width(text) <= width:
+        return text
+    tail = _cut(text[::-1], width // 3)[::-1]
+    head = _cut(text, width - 1 - cell_width(tail))
+    return f"{head}\N{HORIZONTAL ELLIPSIS}{tail}"
+
+
+def _cut(text: str, width: int) -> str:
+    used = 0
+    for index, letter in enumerate(text):
+        used += _letter_width(letter)
+        if used > width:
+            return text[:index]
+    return text
+
+
+def cell_width(text: str) -> int:
+    """Columns that a text takes in a terminal."""
+    return len(text) if text.isascii() else sum(map(_letter_width, text))
+
+
+def _letter_width(letter: str) -> int:
+    if unicodedata.combining(letter) or unicodedata.category(letter) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def padded(text: str, width: int, justify: Justify) -> str:
+    """Text with spaces up to a width."""
+    space = " " * max(0, width - cell_width(text))
+    return text + space if justify == "left" else space + text
+
+
+def packed(parts: Sequence[str], width: int) -> Iterator[str]:
+    """Parts on as few lines as they need; no part is broken."""
+    line = ""
+    for part in parts:
+        joined = line + _BETWEEN + part if line else part
+        if line and cell_width(joined) > width:
+            yield line
+            line = part
+        else:
+            line = joined
+    yield line
+
+
+def wrapped(text: str, width: int) -> Iterator[str]:
+    """Text broken between words; lines after the first are indented like the first."""
+    indent = " " * (len(text) - len(text.lstrip()))
+    line = ""
+    for word in text.split():
+        joined = f"{line} {word}" if line else indent + word
+        if line and cell_width(joined) > width:
+            yield line
+            line = indent + word
+        else:
+            line = joined
+    yield line
