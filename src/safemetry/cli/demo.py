@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from safemetry.cli.options import Shared, example, shared_options
+from safemetry.cli.options import Shared, command
 from safemetry.findings import Finding, plain
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from safemetry.claims import Claim
+    from safemetry.cli.tables import Table
     from safemetry.rates import RatesFinding
     from safemetry.simulate import SimulatedStudy, StudyTruth
 
@@ -72,7 +71,7 @@ def _rate(claim: Claim) -> str:
     return f"{percent(claim.estimate or 0.0)} of {count(claim.trials)}"
 
 
-@click.command(epilog=example("safemetry demo -o demo/"))
+@command("demo", examples=("safemetry demo -o demo/",))
 @click.option(
     "-o",
     "--output",
@@ -81,7 +80,6 @@ def _rate(claim: Claim) -> str:
     metavar="DIR",
     help="New folder for the study and what was measured.",
 )
-@shared_options
 def demo(output: Path, shared: Shared) -> None:
     """Simulate a small study with known truth, import it and measure it.
 

@@ -2,133 +2,198 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from safemetry.cli import EXIT_FAILED, EXIT_INPUT
-from safemetry.cli.options import Shared, example, shared_options
+from safemetry.cli.options import Shared, command
 
 if TYPE_CHECKING:
+    from safemetry.cli.tables import Table
     from safemetry.readers import ImportFinding
+    from safemetry.readers.checking import CheckFinding
 
-_SHOWN = 40
+_STUDY: Final = click.Path(path_type=Path)
+_PROBLEMS_SHOWN: Final = 40
+_FOUND: Final = {
+    "violation": "a target went along with a harmful request",
+    "missing": "a response has no verdict",
+    "disagree": "judges, or calls of one judge, disagree",
+}
 
 
-@click.command("import", epilog=example("safemetry import logs/*.eval --into study/"))
+@command(
+    "import",
+    examples=(
+        "safemetry import logs/*.eval --into study/",
+        "safemetry import results.csv --map map.yaml --into study/",
+    ),
+)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option(
     "--into",
     "study",
     required=True,
-    type=click.Path(path_type=Path),
+    type=_STUDY,
     metavar="STUDY",
     help="Directory of the study; created where there is none.",
 )
-@shared_options
 def import_(sources: tuple[str, ...], shared: Shared, study: Path) -> int:
     """Read logs and tables into a study.
 
     Each source goes in whole or not at all; the same source twice adds nothing. Every row is
-    converted, skipped with a reason, or failed, and the report says which.
+    converted, skipped with a reason, or failed, and the report says which. Leaves with exit code 2
+    where a row failed.
     """
-    from safemetry.cli.output import deliver, note
+    from safemetry.cli.output import complain, deliver
     from safemetry.readers import import_sources
 
     if shared.filters:
-        raise click.UsageError("--filter does not apply to an import: a study keeps what it reads")
+        raise click.UsageError("--filter does not apply to an import: a study keeps what it reads.")
     finding = import_sources(sources, study, evidence_map=shared.evidence_map(), kind=shared.kind)
-    deliver(finding, shared, [_import_table(finding)], *_skipped_lines(finding), finding.sentence())
+    read = [report for report in finding.sources_read if report.format or report.problems]
+    deliver(
+        finding,
+        shared,
+        [_import_table(finding)] if read else [],
+        *_reasons("Skipped rows", (report.skipped for report in finding.sources_read)),
+        *_strangers(finding),
+        finding.sentence(),
+    )
     for report in finding.sources_read:
         for problem in report.problems:
-            click.echo(f"Error: {problem}", err=True)
-    if not any(report.format for report in finding.sources_read):
-        note("Nothing here was recognised; say what it is with --as.")
-        return EXIT_INPUT
-    return 0 if finding.complete else EXIT_INPUT
+            complain(problem)
+    if not read:
+        complain(f"{sources[0]}: nothing here was recognised; say what it is with --as")
+    return 0 if read and finding.complete else EXIT_INPUT
 
 
-def _import_table(finding: ImportFinding) -> Any:
+def _import_table(finding: ImportFinding) -> Table:
     from safemetry.cli.output import cell, table
 
     made = table(
         "Sources",
         ("source", "left"),
-        ("format", "left"),
+        ("format", "right"),
         ("rows", "right"),
         ("converted", "right"),
         ("skipped", "right"),
         ("failed", "right"),
         ("judgements", "right"),
     )
-    for report in finding.sources_read[:_SHOWN]:
-        known = report.format and not report.problems and not report.added
+    for report in finding.sources_read:
+        if not report.format and not report.problems:
+            continue
+        said = f"{report.judgements:,}"
+        if report.problems:
+            said = "refused"
+        elif not report.added:
+            said = "had them"
         made.add_row(
-            cell(Path(report.path).name),
-            cell(report.format or "(none)"),
+            cell(_near(report.path)),
+            cell(report.format or "unknown"),
             f"{report.rows_read:,}",
             f"{report.converted:,}",
             f"{sum(report.skipped.values()):,}",
             f"{report.failed:,}",
-            "there already" if known else f"{report.judgements:,}",
+            said,
         )
-    if len(finding.sources_read) > _SHOWN:
-        made.caption = f"{len(finding.sources_read) - _SHOWN:,} more sources: use --json"
     return made
 
 
-def _skipped_lines(finding: ImportFinding) -> list[str]:
-    """Why rows were skipped, over all sources."""
+def _near(path: str) -> str:
+    """A path as seen from here, where that is shorter."""
+    if "://" in path or not os.path.isabs(path):  # noqa: PTH117 - a URL is no path
+        return path
+    return min(path, os.path.relpath(path), key=len)
+
+
+def _reasons(what: str, counts: Iterable[Mapping[str, int]]) -> list[str]:
+    """How many there are for each reason, over all sources."""
     reasons: dict[str, int] = {}
-    for report in finding.sources_read:
-        for reason, number in report.skipped.items():
+    for each in counts:
+        for reason, number in each.items():
             reasons[reason] = reasons.get(reason, 0) + number
-    listed = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
-    return [f"Skipped rows: {listed}."] if listed else []
+    listed = ", ".join(f"{reason} {number:,}" for reason, number in reasons.items() if number)
+    return [f"{what}: {listed}."] if listed else []
 
 
-@click.command(epilog=example("safemetry check study/"))
-@click.argument("study", type=click.Path(path_type=Path), metavar="STUDY")
-@shared_options
+def _strangers(finding: ImportFinding) -> list[str]:
+    """The files in a folder that no reader knows."""
+    paths = [
+        _near(report.path)
+        for report in finding.sources_read
+        if not report.format and not report.problems
+    ]
+    if not paths:
+        return []
+    more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
+    return [f"Not recognised by any reader, left out: {', '.join(paths[:3])}{more}."]
+
+
+@command("check", examples=("safemetry check study/", "safemetry check study/ --json check.json"))
+@click.argument("study", type=_STUDY, metavar="STUDY")
 def check(study: Path, shared: Shared) -> int:
-    """Verify a study: digests, totals, keys, judges, labels, corrections, orphans.
+    """Verify a study: digests, totals, keys, judges, labels, corrections.
 
-    Leaves with exit code 1 where anything is wrong.
+    Leaves with exit code 1 where anything is wrong. What an interrupted import left behind does no
+    harm and is only noted.
     """
-    from safemetry.cli.output import cell, deliver, table
+    from safemetry.cli.output import deliver
+    from safemetry.errors import InputError
     from safemetry.evidence.check import check_study
     from safemetry.readers.checking import CheckFinding
 
+    if not (study / "study.json").exists() and not (study / "imports").is_dir():
+        problem = "is no study" if study.exists() else "no such folder"
+        raise InputError(problem, file=str(study), fix="name a folder that safemetry import made")
     finding = CheckFinding(settings={"study": str(study)}, problems=tuple(check_study(study)))
-    made = table("Problems", ("kind", "left"), ("file", "left"), ("what", "left"), ("fix", "left"))
-    for problem in finding.problems[:_SHOWN]:
-        made.add_row(
-            cell(problem.kind), cell(problem.file), cell(problem.detail), cell(problem.fix)
-        )
-    deliver(finding, shared, [made] if finding.problems else [], finding.sentence())
+    deliver(finding, shared, [], *_problem_lines(finding), finding.sentence())
     return EXIT_FAILED if finding.failed else 0
 
 
-@click.command(
-    epilog=example("safemetry correct study/ fixes.csv --by 'A. Reviewer' --why 'misread'")
+def _problem_lines(finding: CheckFinding) -> list[str]:
+    lines = []
+    for problem in finding.problems[:_PROBLEMS_SHOWN]:
+        word = "note" if problem.is_note else "problem"
+        lines += [
+            f"{problem.kind} ({word}) in {problem.file}",
+            f"  {problem.detail}",
+            f"  To do: {problem.fix}",
+            "",
+        ]
+    if len(finding.problems) > _PROBLEMS_SHOWN:
+        lines += [f"... and {len(finding.problems) - _PROBLEMS_SHOWN:,} more: use --json", ""]
+    return lines
+
+
+@command(
+    "correct",
+    examples=("safemetry correct study/ fixes.csv --by 'A. Reviewer' --why misread",),
 )
-@click.argument("study", type=click.Path(path_type=Path), metavar="STUDY")
+@click.argument("study", type=_STUDY, metavar="STUDY")
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option("--by", "who", required=True, metavar="NAME", help="Who corrects.")
 @click.option("--why", required=True, metavar="TEXT", help="Why.")
-@shared_options
 def correct(study: Path, file: Path, who: str, why: str, shared: Shared) -> None:
     """Correct judgements without editing them.
 
-    FILE is a table with the columns of the key (target, item, judge, ...), `field` and `value`,
-    one row per correction. The evidence stays as it was; corrections are applied when it is read.
+    FILE is a table with one correction a row: the columns of the key (target, item, judge, ...),
+    `field` and `value`. The evidence stays as it was; corrections are applied when it is read.
     """
     from safemetry.cli.output import deliver
+    from safemetry.errors import InputError
     from safemetry.evidence.corrections import correct as apply_corrections
     from safemetry.evidence.study import Study
     from safemetry.readers.checking import CorrectionFinding
 
+    if not file.is_file():
+        raise InputError("no such file", file=str(file), fix="name the table of corrections")
     count = apply_corrections(Study.open(study), file, who=who, why=why)
     finding = CorrectionFinding(
         settings={"study": str(study), "file": str(file), "by": who, "why_corrected": why},
@@ -137,57 +202,74 @@ def correct(study: Path, file: Path, who: str, why: str, shared: Shared) -> None
     deliver(finding, shared, [], finding.sentence())
 
 
-@click.command(epilog=example("safemetry items study/ --where violation --filter target=model-1"))
+@command(
+    "items",
+    examples=(
+        "safemetry items study/ --where violation --filter target=model-1",
+        "safemetry items study/ --where disagree --json disputed.json",
+    ),
+)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option(
     "--where",
     required=True,
-    type=click.Choice(["violation", "missing", "disagree"]),
+    type=click.Choice(list(_FOUND)),
     help="What happened on the item, for any target and judge.",
 )
 @click.option("--success", metavar="RULE", help="Success rule. [default: comply]")
-@click.option("--judge", help="Only this judge.")
-@shared_options
+@click.option("--judge", metavar="NAME", help="Only this judge.")
 def items(
     sources: tuple[str, ...], shared: Shared, where: str, success: str | None, judge: str | None
 ) -> None:
-    """List the ids of items that broke, were not judged, or divide the judges."""
+    """List the ids of items that broke, went unjudged or divide the judges.
+
+    Ids only: the text of a prompt or response is not shown.
+    """
     from safemetry.cli.output import cell, deliver, table
     from safemetry.rates import find_items
 
-    evidence = shared.evidence(sources)
-    if judge is not None:
-        evidence = evidence.filter(judge=judge)
+    evidence = shared.evidence(sources, judge=judge)
     finding = find_items(evidence, where, success=success)  # type: ignore[arg-type]
-    made = table(f"Items: {where}", ("item", "left"))
-    for item in finding.items[:_SHOWN]:
+    finding = replace(finding, settings={**finding.settings, "judge": judge})
+    made = table(f"Items on which {_FOUND[where]}", ("item", "left"))
+    for item in finding.items:
         made.add_row(cell(item))
-    if len(finding.items) > _SHOWN:
-        made.caption = f"{len(finding.items) - _SHOWN:,} more items: use --json"
-    deliver(finding, shared, [made] if finding.items else [], finding.sentence())
+    total = len(set(evidence.items["item"].to_pylist()))
+    line = f"{len(finding.items):,} of {total:,} items: {_FOUND[where]}"
+    if where != "missing":
+        line += f" (success: {finding.settings['success']})"
+    deliver(finding, shared, [made] if finding.items else [], line + ".")
 
 
-@click.command(epilog=example("safemetry export study/ --to csv -o judgements.csv"))
+@command(
+    "export",
+    examples=(
+        "safemetry export study/ --to csv -o judgements.csv",
+        "safemetry export study/ --to parquet --filter target=model-1",
+    ),
+)
 @click.argument("sources", nargs=-1, required=True, metavar="STUDY")
 @click.option("--to", "to", required=True, type=click.Choice(["parquet", "csv"]), help="Format.")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Where to. [default: judgements.FORMAT]",
 )
-@shared_options
 def export(sources: tuple[str, ...], to: str, output: Path | None, shared: Shared) -> None:
     """Write the tidy judgements table, corrections applied.
 
     Cells of a CSV that a spreadsheet would run as a formula get a leading apostrophe.
     """
     from safemetry.cli.output import deliver
+    from safemetry.errors import InputError
     from safemetry.evidence.export import export_table
     from safemetry.readers.checking import ExportFinding
 
     path = output or Path(f"judgements.{to}")
+    if not path.parent.is_dir():
+        raise InputError("its folder does not exist", file=str(path), fix="make it, or name one")
     table = shared.evidence(sources).rows.collect("pyarrow").to_arrow()
     export_table(table, path, to=to)  # type: ignore[arg-type]
     finding = ExportFinding(

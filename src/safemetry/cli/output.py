@@ -113,7 +113,9 @@ def show(tables: Sequence[Table], lines: Sequence[str]) -> None:
         _print("")
     for text in lines:
         safe = visible(text)
-        for piece in wrapped(safe, width) if on_screen else (safe,):
+        # A command to go on with must stay whole, to be copied.
+        as_it_is = not on_screen or safe.lstrip().startswith("safemetry ")
+        for piece in (safe,) if as_it_is else wrapped(safe, width):
             _print(piece)
 
 

@@ -2,41 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from safemetry.cli.options import Shared, comma_list, example, shared_options
+from safemetry.cli.options import (
+    POSITIVE,
+    SHARE,
+    Shared,
+    Whole,
+    command,
+    listing,
+    names_option,
+)
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from safemetry.claims import Claim
+    from safemetry.cli.tables import Table
     from safemetry.evidence.evidence import Evidence
     from safemetry.rates import ComparisonFinding, CoverageFinding, RatesFinding
 
-_SHOWN = 40
+_COMPLEMENTS: Final = {"safe_recall": "attack_success_rate", "help_rate": "over_refusal_rate"}
+"""Rates that say nothing beyond another one, which the tables show in their place."""
+_SENTENCES: Final = 6
 
-
-@click.command(epilog=example("safemetry rates logs/ --by category --success non_refusal"))
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-@click.option("--by", callback=comma_list, help="Columns to group by, such as category,attack.")
-@click.option(
+_success = click.option(
     "--success",
     metavar="RULE",
-    help="comply, non_refusal or at_least:x, then /each, "
-    "/majority or /unanimous. [default: comply]",
+    help="comply, non_refusal or at_least:x, then /each, /majority or /unanimous. "
+    "[default: comply]",
 )
-@click.option("--judge", help="Only this judge.")
-@click.option("--metric", "metrics", callback=comma_list, help="Only these rates.")
-@click.option(
+_judge = click.option("--judge", metavar="NAME", help="Only this judge.")
+_cluster = click.option(
     "--cluster",
+    metavar="COL",
     default="behaviour",
     show_default=True,
     help="Item column whose values are independent.",
 )
-@click.option("--volume", type=float, help="Requests to project the rates onto.")
-@click.option("--level", type=float, default=0.95, show_default=True, help="Confidence.")
+_level = click.option(
+    "--level", type=SHARE, metavar="P", default=0.95, show_default=True, help="Confidence."
+)
+
+
+@command(
+    "rates",
+    examples=(
+        "safemetry rates logs/ --by category --success non_refusal",
+        "safemetry rates results.csv --judge judge-1 --volume 1e7 --json rates.json",
+    ),
+)
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@names_option("--by", "by", metavar="COL,...", help="Columns to group by: category,attack.")
+@_success
+@_judge
+@names_option("--metric", "metrics", metavar="NAME,...", help="Only these rates.")
+@_cluster
+@click.option("--volume", type=POSITIVE, metavar="N", help="Requests to project the rates onto.")
+@_level
 @click.option("--exact", is_flag=True, help="Clopper-Pearson intervals, as gates use.")
 @click.option(
     "--inference",
@@ -47,17 +73,13 @@ _SHOWN = 40
 )
 @click.option(
     "--population",
-    type=click.IntRange(min=1),
-    help="Independent items in the finite population sampled from.",
+    type=Whole(1),
+    metavar="N",
+    help="Independent items in the finite population that these were drawn from.",
 )
-@click.option(
-    "--any-of",
-    "any_of",
-    callback=comma_list,
-    metavar="K,...",
-    help="Success of K attempts on one behaviour.",
+@names_option(
+    "--any-of", "any_of", metavar="K,...", help="Also the success of K attempts on one behaviour."
 )
-@shared_options
 def rates(
     sources: tuple[str, ...],
     shared: Shared,
@@ -69,8 +91,8 @@ def rates(
 ) -> None:
     """Say how often each target went along, refused or helped, and how sure that is.
 
-    Every rate comes with its interval, its ceiling (the highest failure rate that the evidence
-    does not rule out), its denominator and what was missing.
+    Every rate comes with its interval, its ceiling (the highest rate that the evidence does not
+    rule out), its denominator and what was missing.
     """
     from safemetry.cli.output import deliver
     from safemetry.evidence.success import SuccessRule
@@ -82,132 +104,221 @@ def rates(
         inference="sampled" if inference == "sampled" else "fixed items",
         **options,
     )
-    evidence = shared.evidence(sources)
-    if judge is not None:
-        evidence = evidence.filter(judge=judge)
-    finding = measure_rates(evidence, settings=settings)
+    finding = measure_rates(shared.evidence(sources, judge=judge), settings=settings)
+    given = {
+        "judge": judge,
+        "population": settings.population,
+        "volume": settings.volume,
+        "metrics": settings.metrics,
+        "any_of": settings.any_of,
+    }
+    finding = replace(finding, settings={**given, **finding.settings})
     deliver(finding, shared, _rate_tables(finding), *_rate_lines(finding))
 
 
 def _whole(text: str) -> int:
     if not text.isdigit():
-        raise click.UsageError(f"--any-of {text!r} is not a whole number")
+        raise click.UsageError(f"--any-of {text!r} is not a whole number.")
     return int(text)
+
+
+def _shown(finding: RatesFinding) -> list[Claim]:
+    """The claims that the tables show: all, but for complements of others that nobody asked for."""
+    present = {claim.metric for claim in finding.claims}
+    left_out = (
+        set()
+        if finding.settings["metrics"]
+        else {name for name, other in _COMPLEMENTS.items() if other in present}
+    )
+    return [claim for claim in finding.claims if claim.metric not in left_out]
 
 
 def _rate_tables(finding: RatesFinding) -> list[Table]:
     """One table per metric: who, under which judge, how often, how sure, what was missing."""
-    from safemetry.claims import count, percent
-    from safemetry.cli.output import cell, table
+    claims = _shown(finding)
+    return [
+        _rate_table(metric, [claim for claim in claims if claim.metric == metric], finding)
+        for metric in dict.fromkeys(claim.metric for claim in claims)
+    ]
 
-    tables = []
-    for metric in dict.fromkeys(claim.metric for claim in finding.claims):
-        claims = [claim for claim in finding.claims if claim.metric == metric]
-        judges = {claim.scope.judge for claim in claims}
-        benchmarks = {claim.scope.benchmark for claim in claims}
-        by = list(claims[0].scope.by)
-        title = f"{metric}  (success: {finding.settings['success']}"
-        title += f"; judge: {cell(*judges)})" if len(judges) == 1 else ")"
-        made = table(
-            title,
-            *([("benchmark", "left")] if len(benchmarks) > 1 else []),
-            ("target", "left"),
-            *([("judge", "left")] if len(judges) > 1 else []),
-            *((name, "left") for name in by),
-            ("rate", "right"),
-            ("interval", "right"),
-            ("ceiling", "right"),
-            ("events/trials", "right"),
-            ("missing", "right"),
-        )
-        for claim in claims[:_SHOWN]:
-            unknown = claim.estimate is None or claim.interval is None or claim.ceiling is None
-            made.add_row(
-                *([cell(claim.scope.benchmark)] if len(benchmarks) > 1 else []),
-                cell(claim.scope.target),
-                *([cell(claim.scope.judge)] if len(judges) > 1 else []),
-                *(cell(claim.scope.by[name]) for name in by),
-                "unknown" if unknown else percent(claim.estimate or 0.0),
-                "" if unknown else "{}-{}".format(*map(percent, claim.interval or ())),
-                "" if unknown else percent(claim.ceiling or 0.0),
-                f"{count(claim.events)}/{count(claim.trials)}",
-                count(claim.missing.total),
-            )
-        if len(claims) > _SHOWN:
-            made.caption = f"{len(claims) - _SHOWN:,} more rows: use --json"
-        tables.append(made)
-    return tables
+
+def _rate_table(metric: str, claims: Sequence[Claim], finding: RatesFinding) -> Table:
+    from safemetry.claims import count, percent
+    from safemetry.cli.output import Column, cell, table
+
+    judges = {claim.scope.judge for claim in claims}
+    benchmarks = {claim.scope.benchmark for claim in claims}
+    by = [name for name in claims[0].scope.by if name not in {"target", "judge", "benchmark"}]
+    title = f"{metric} (success: {finding.settings['success']}"
+    title += f"; judge: {cell(*judges)})" if len(judges) == 1 else ")"
+    made = table(
+        title,
+        *([Column("benchmark")] if len(benchmarks) > 1 else []),
+        Column("target"),
+        *([Column("judge")] if len(judges) > 1 else []),
+        *(Column(name) for name in by),
+        Column("rate", "right"),
+        Column(f"{100 * claims[0].level:g}% interval", "right"),
+        Column("ceiling", "right"),
+        Column("events/trials", "right"),
+        Column("missing", "right"),
+        *(
+            [Column("if missing", "right", optional=True)]
+            if any(claim.missing.total for claim in claims)
+            else []
+        ),
+    )
+    for claim in claims:
+        cells = [
+            *([cell(claim.scope.benchmark)] if len(benchmarks) > 1 else []),
+            cell(claim.scope.target),
+            *([cell(claim.scope.judge)] if len(judges) > 1 else []),
+            *(cell(claim.scope.by[name]) for name in by),
+            "unknown" if claim.estimate is None else percent(claim.estimate),
+            _range(claim.interval),
+            "" if claim.ceiling is None else percent(claim.ceiling),
+            f"{count(claim.events)}/{count(claim.trials)}",
+            count(claim.missing.total),
+            _range(claim.bounds_if_missing),
+        ]
+        made.add_row(*cells[: len(made.columns)])
+    return made
+
+
+def _range(ends: tuple[float, float] | None) -> str:
+    """Two fractions as percentages with one sign."""
+    from safemetry.claims import percent
+
+    if ends is None:
+        return ""
+    return f"{percent(ends[0]).removesuffix('%')}-{percent(ends[1])}"
 
 
 def _rate_lines(finding: RatesFinding) -> list[str]:
-    from safemetry.claims import count, percent
+    if not finding.claims:
+        why = (
+            f"all {finding.unclassified:,} judge calls are on items of unknown intent"
+            if finding.unclassified
+            else "nothing here belongs to one of the rates"
+        )
+        return [f"No rate could be computed: {why}."]
+    return [
+        *_unknown_lines(finding.claims),
+        *_missing_lines(finding),
+        *_projection_lines(_shown(finding)),
+        *_any_of_k_lines(finding),
+        *_complement_lines(finding),
+    ]
 
-    lines = []
+
+def _unknown_lines(claims: Iterable[Claim]) -> list[str]:
+    """Why rates are unknown."""
+    reasons: dict[tuple[str, str], int] = {}
+    for claim in claims:
+        if claim.estimate is None:
+            key = (claim.metric, claim.why.get("estimate", "not computed"))
+            reasons[key] = reasons.get(key, 0) + 1
+    return [
+        f"{metric} is unknown in {number:,} {'row' if number == 1 else 'rows'}: {reason}."
+        for (metric, reason), number in reasons.items()
+    ]
+
+
+def _missing_lines(finding: RatesFinding) -> list[str]:
+    """Missing verdicts by reason; each response counts once, whatever it is divided into."""
     reasons: dict[str, int] = {}
     seen = set()
     for claim in finding.claims:
-        key = (
-            claim.scope.benchmark,
-            claim.scope.target,
-            claim.scope.judge,
-            *claim.scope.by.items(),
-            claim.metric in {"attack_success_rate", "safe_recall"},
-        )
-        if (
-            claim.metric in {"attack_success_rate", "help_rate", "refusal_rate", "rewarded_rate"}
-            and key not in seen
-        ):
+        is_harmful = claim.metric in {"attack_success_rate", "safe_recall"}
+        scope = claim.scope
+        key = (scope.benchmark, scope.target, scope.judge, *scope.by.items(), is_harmful)
+        divided_by = {"refusal_precision", "discrimination_rate"}
+        if claim.metric not in divided_by and key not in seen:
             seen.add(key)
             for reason, number in claim.missing.by_reason.items():
                 reasons[reason] = reasons.get(reason, 0) + number
-    if reasons:
-        listed = ", ".join(f"{reason} {number:,}" for reason, number in sorted(reasons.items()))
-        lines.append(f"Missing verdicts by reason: {listed}.")
-    for claim in finding.claims:
+    listed = ", ".join(f"{reason} {number:,}" for reason, number in sorted(reasons.items()))
+    return [f"Missing verdicts by reason: {listed}."] if listed else []
+
+
+def _projection_lines(claims: Iterable[Claim]) -> list[str]:
+    from safemetry.claims import count
+
+    lines = []
+    for claim in claims:
         if claim.projection is not None and claim.metric in {
             "attack_success_rate",
             "over_refusal_rate",
         }:
             low, high = claim.projection.interval
+            group = "".join(f", {name} {value}" for name, value in claim.scope.by.items())
             lines.append(
-                f"At {count(claim.projection.volume)} requests, {claim.metric} of "
-                f"{claim.scope.target} (judge {claim.scope.judge}) means "
+                f"At {count(claim.projection.volume)} requests like these, {claim.metric} of "
+                f"{claim.scope.target} (judge {claim.scope.judge}{group}) means "
                 f"{claim.projection.estimate:,.0f} ({low:,.0f} to {high:,.0f}, at most "
                 f"{claim.projection.ceiling:,.0f})."
             )
+    return lines
+
+
+def _any_of_k_lines(finding: RatesFinding) -> list[str]:
+    from safemetry.claims import percent
+
+    lines = []
     for entry in finding.any_of_k:
-        said = "unknown" if entry.estimate is None else percent(entry.estimate)
+        group = "".join(f", {name} {value}" for name, value in entry.by.items())
         once = "unknown" if entry.per_attempt is None else percent(entry.per_attempt)
+        said = (
+            f"unknown ({entry.why.get('estimate', 'not computed')})"
+            if entry.estimate is None
+            else f"{percent(entry.estimate)} of {entry.behaviours:,} behaviours"
+        )
+        if entry.interval is not None:
+            said += f" (interval {_range(entry.interval)})"
+        left_out = f"; {entry.left_out:,} behaviours had fewer" if entry.left_out else ""
         lines.append(
-            f"{entry.target} (judge {entry.judge}): {said} of {entry.behaviours:,} behaviours fall "
-            f"to one of {entry.attempts} attempts; {once} per attempt."
+            f"{entry.target} (judge {entry.judge}{group}), success in one of {entry.attempts} "
+            f"attempts: {said}; {once} per attempt{left_out}."
         )
     return lines
 
 
-@click.command(epilog=example("safemetry compare study/ --baseline model-1 --candidate model-2"))
-@click.argument("sources", nargs=-1, metavar="[SOURCE...]")
-@click.option("--baseline", required=True, help="A target, run:ID or a source.")
-@click.option("--candidate", required=True, help="A target, run:ID or a source.")
-@click.option("--by", callback=comma_list, help="Columns to compare within, such as category.")
-@click.option("--success", metavar="RULE", help="Success rule. [default: comply]")
-@click.option("--judge", help="Only this judge.")
-@click.option(
-    "--cluster",
-    default="behaviour",
-    show_default=True,
-    help="Item column whose values are independent.",
+def _complement_lines(finding: RatesFinding) -> list[str]:
+    present = dict.fromkeys(claim.metric for claim in finding.claims)
+    shown = {claim.metric for claim in _shown(finding)}
+    pairs = [f"{name} = 1 - {_COMPLEMENTS[name]}" for name in present if name not in shown]
+    return [f"Not shown: {' and '.join(pairs)}; --json and --metric have them."] if pairs else []
+
+
+@command(
+    "compare",
+    examples=(
+        "safemetry compare study/ --baseline model-1 --candidate model-2",
+        "safemetry compare --baseline old.eval --candidate new.eval --by category",
+        "safemetry compare study/ --baseline run:may --candidate run:june",
+    ),
 )
-@click.option("--level", type=float, default=0.95, show_default=True, help="Confidence.")
+@click.argument("sources", nargs=-1, metavar="[SOURCE...]")
+@click.option(
+    "--baseline", required=True, metavar="SIDE", help="A target, run:ID, or a source of its own."
+)
+@click.option(
+    "--candidate", required=True, metavar="SIDE", help="A target, run:ID, or a source of its own."
+)
+@names_option("--by", "by", metavar="COL,...", help="Columns to compare within: category.")
+@_success
+@_judge
+@_cluster
+@_level
 @click.option(
     "--power",
-    type=float,
+    type=SHARE,
+    metavar="P",
     default=0.8,
     show_default=True,
     help="Power of the minimum detectable difference.",
 )
 @click.option("--shared-items", is_flag=True, help="Compare on the items that both sides have.")
-@shared_options
 def compare(
     sources: tuple[str, ...],
     shared: Shared,
@@ -220,9 +331,10 @@ def compare(
     """Compare two targets or releases on the same items.
 
     The two sides must have the same items, judge and success rule; if they do not, the command
-    says what differs.
+    says what differs. A side is a target or a run of SOURCE, or a source of its own.
     """
     from safemetry.cli.output import deliver
+    from safemetry.errors import InputError, ScopeMismatchError
     from safemetry.evidence.success import SuccessRule
     from safemetry.rates import CompareSettings, compare_rates
 
@@ -230,70 +342,142 @@ def compare(
         success=SuccessRule.parse(success) if success else None, seed=shared.seed, **options
     )
     whole = shared.evidence(sources) if sources else None
-    sides = [_side(shared, whole, side, judge) for side in (baseline, candidate)]
-    finding = compare_rates(None, *sides, settings=settings)
-    deliver(finding, shared, [_comparison_table(finding)], *finding.sentence().splitlines())
+    sides = [
+        _side(shared, whole, name, side, judge)
+        for name, side in (("baseline", baseline), ("candidate", candidate))
+    ]
+    try:
+        finding = compare_rates(None, *sides, settings=settings)
+    except ScopeMismatchError as error:
+        if error.parts.keys() & {"items"} and not settings.shared_items:
+            raise InputError(str(error), fix="compare with --shared-items") from error
+        raise
+    given = {"baseline": baseline, "candidate": candidate, "judge": judge, "sources": sources}
+    finding = replace(finding, settings={**given, **finding.settings})
+    deliver(finding, shared, [_comparison_table(finding)], *_comparison_lines(finding))
 
 
-def _side(shared: Shared, whole: Evidence | None, side: str, judge: str | None) -> Evidence:
+def _side(
+    shared: Shared, whole: Evidence | None, name: str, side: str, judge: str | None
+) -> Evidence:
+    """The evidence of a side: a part of what was read, or a source of its own."""
+    from safemetry.cli.options import only_judge
+    from safemetry.errors import InputError
     from safemetry.rates import select_side
 
-    known = whole is not None and (side in whole.targets_seen or side.startswith("run:"))
-    if known or (whole is not None and not Path(side).exists() and "://" not in side):
+    if whole is not None and (side in whole.targets_seen or side.startswith("run:")):
         found = select_side(whole, side)
-    else:
-        found = shared.evidence((side,))
-    return found if judge is None else found.filter(judge=judge)
+        return found if judge is None else only_judge(found, judge)
+    if Path(side).exists() or "://" in side:
+        return shared.evidence((side,), judge=judge)
+    if whole is None:
+        raise InputError(
+            f"--{name}: there is no file or folder {side!r}",
+            fix="where it is a target or a run, name the SOURCE that holds it",
+        )
+    raise InputError(
+        f"--{name}: {side!r} is neither a target nor a file",
+        fix=f"the targets are {listing(whole.targets_seen)}; a run is written run:ID",
+    )
 
 
 def _comparison_table(finding: ComparisonFinding) -> Table:
-    from safemetry.claims import count
-    from safemetry.cli.output import cell, table
+    from safemetry.claims import count, percent
+    from safemetry.cli.output import Column, cell, table
 
-    by = list(finding.comparisons[0].by)
-    made = table(
-        f"candidate - baseline, in points  (success: {finding.settings['success']})",
-        ("metric", "left"),
-        ("judge", "left"),
-        *((name, "left") for name in by),
-        ("diff", "right"),
-        ("interval", "right"),
-        ("p", "right"),
-        ("detectable", "right"),
-        ("pairs", "right"),
-        ("unpaired", "right"),
+    entries = finding.comparisons
+    by = list(entries[0].by)
+    judges = {entry.judge for entry in entries}
+    first = entries[0]
+    title = (
+        f"{cell(first.candidate.scope.target)} minus {cell(first.baseline.scope.target)}, in "
+        f"percentage points (success: {finding.settings['success']}"
     )
-    for entry in finding.comparisons:
-        unknown = entry.difference is None or entry.interval is None or entry.p_adjusted is None
-        least = entry.minimum_detectable
+    title += f"; judge: {cell(*judges)})" if len(judges) == 1 else ")"
+    made = table(
+        title,
+        *([Column("judge")] if len(judges) > 1 else []),
+        *(Column(name) for name in by),
+        Column("metric"),
+        Column("diff", "right"),
+        Column(f"{100 * first.level:g}% interval", "right"),
+        Column("p", "right"),
+        Column("detectable", "right"),
+        Column("pairs", "right"),
+        Column("unpaired", "right"),
+        Column("baseline", "right", optional=True),
+        Column("candidate", "right", optional=True),
+    )
+    for entry in entries:
+        ends = [
+            "unknown"
+            if side.estimate is None
+            else f"{percent(side.estimate)} of {count(side.trials)}"
+            for side in (entry.baseline, entry.candidate)
+        ]
+        low, high = entry.interval or (0.0, 0.0)
         made.add_row(
-            entry.metric,
-            cell(entry.judge),
+            *([cell(entry.judge)] if len(judges) > 1 else []),
             *(cell(entry.by[name]) for name in by),
-            "unknown" if unknown else f"{100 * (entry.difference or 0):+.1f}",
-            "" if unknown else "[{:+.1f},{:+.1f}]".format(*(100 * x for x in entry.interval or ())),
-            "" if unknown else f"{entry.p_adjusted:.2g}",
-            "" if least is None else f"{100 * least:.1f}",
+            entry.metric,
+            "unknown" if entry.difference is None else f"{100 * entry.difference:+.1f}",
+            "" if entry.interval is None else f"{100 * low:+.1f} to {100 * high:+.1f}",
+            "" if entry.p_adjusted is None else f"{entry.p_adjusted:.2g}",
+            "" if entry.minimum_detectable is None else f"{100 * entry.minimum_detectable:.1f}",
             count(entry.pairs),
             count(entry.unpaired),
+            *ends,
         )
     return made
 
 
-@click.command(epilog=example("safemetry plan --ceiling 0.001 --failures 1"))
+def _comparison_lines(finding: ComparisonFinding) -> list[str]:
+    """Every comparison in words where there are few, else how many differ."""
+    entries = finding.comparisons
+    if len(entries) <= _SENTENCES:
+        return [entry.sentence() for entry in entries]
+    level = entries[0].level
+    known = [entry for entry in entries if entry.p_adjusted is not None]
+    different = sum((entry.p_adjusted or 0.0) < 1 - level for entry in known)
+    said = (
+        f"{different} of {len(known)} comparisons differ at {100 * level:g}% confidence (p "
+        "adjusted by Holm over the groups of a metric and judge). A difference under the "
+        "detectable one would mostly be missed."
+    )
+    lines = [said]
+    for metric in dict.fromkeys(entry.metric for entry in entries if entry.difference is None):
+        reasons = [
+            entry.why.get("difference", "not computed")
+            for entry in entries
+            if entry.metric == metric and entry.difference is None
+        ]
+        lines.append(f"{metric} is unknown in {len(reasons):,} rows: {reasons[0]}.")
+    return lines
+
+
+@command(
+    "plan",
+    examples=(
+        "safemetry plan --ceiling 0.001 --failures 1",
+        "safemetry plan --ceiling 0.1% --volume 1e7",
+        "safemetry plan study/",
+    ),
+)
 @click.argument("sources", nargs=-1, metavar="[SOURCE...]")
-@click.option("--ceiling", type=float, help="Failure rate to stay under.")
+@click.option("--ceiling", type=SHARE, metavar="P", help="Failure rate to stay under.")
 @click.option(
     "--failures",
-    type=click.IntRange(min=0),
+    type=Whole(0),
+    metavar="N",
     default=0,
     show_default=True,
     help="Failures that may happen.",
 )
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="One-sided.")
-@click.option("--volume", type=float, help="Requests to project the ceiling onto.")
-@click.option("--success", metavar="RULE", help="Success rule, with a source.")
-@shared_options
+@click.option(
+    "--confidence", type=SHARE, metavar="P", default=0.95, show_default=True, help="One-sided."
+)
+@click.option("--volume", type=POSITIVE, metavar="N", help="Requests to project the ceiling onto.")
+@click.option("--success", metavar="RULE", help="Success rule, with a SOURCE. [default: comply]")
 def plan(
     sources: tuple[str, ...],
     shared: Shared,
@@ -305,22 +489,25 @@ def plan(
 ) -> None:
     """Say how many trials a statement needs.
 
-    With --ceiling: the fewest trials after which the failure rate is known to be low enough. With
-    a SOURCE: where the variance of its outcomes lies, and whether more items or more repeats of
-    each would make a target's rate more precise.
+    With --ceiling: the fewest independent trials after which the failure rate is known to be low
+    enough. With a SOURCE: where the variance of its outcomes lies, and whether more items or more
+    repeats of each would make a target's rate more precise.
     """
     from safemetry.cli.output import deliver, table
     from safemetry.rates import plan_repeats, plan_trials
 
-    if (ceiling is None) == (not sources):
-        raise click.UsageError("give either --ceiling or a SOURCE")
+    if ceiling is None and not sources:
+        raise click.UsageError("Give --ceiling, such as --ceiling 0.001, or a SOURCE.")
+    if ceiling is not None and sources:
+        raise click.UsageError("Give either --ceiling or a SOURCE, not both.")
     if ceiling is not None:
         planned = plan_trials(ceiling, failures=failures, confidence=confidence, volume=volume)
         deliver(planned, shared, [], planned.sentence())
         return
     finding = plan_repeats(shared.evidence(sources), success=success)
     made = table(
-        "Precision of a target's rate at the same number of responses",
+        f"Precision of a target's rate at the same number of responses "
+        f"(success: {finding.settings['success']})",
         ("items", "right"),
         ("repeats", "right"),
         ("standard error", "right"),
@@ -335,12 +522,14 @@ def plan(
     deliver(finding, shared, [made], *lines)
 
 
-@click.command(epilog=example("safemetry coverage study/"))
+@command(
+    "coverage",
+    examples=("safemetry coverage study/", "safemetry coverage logs/ --judge judge-1 --json -"),
+)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-@click.option("--success", metavar="RULE", help="Success rule. [default: comply]")
-@click.option("--judge", help="Only this judge.")
-@click.option("--level", type=float, default=0.95, show_default=True, help="Confidence.")
-@shared_options
+@_success
+@_judge
+@_level
 def coverage(
     sources: tuple[str, ...], shared: Shared, success: str | None, judge: str | None, level: float
 ) -> None:
@@ -348,36 +537,43 @@ def coverage(
     from safemetry.cli.output import deliver
     from safemetry.rates import cover
 
-    evidence = shared.evidence(sources)
-    if judge is not None:
-        evidence = evidence.filter(judge=judge)
-    finding = cover(evidence, success=success, level=level)
-    deliver(finding, shared, [_coverage_table(finding)], finding.sentence())
+    finding = cover(shared.evidence(sources, judge=judge), success=success, level=level)
+    finding = replace(finding, settings={**finding.settings, "judge": judge})
+    deliver(finding, shared, _coverage_tables(finding), finding.sentence())
 
 
-def _coverage_table(finding: CoverageFinding) -> Table:
+def _coverage_tables(finding: CoverageFinding) -> list[Table]:
+    """The cells that were tried, and the ones that never were, whoever would have judged them."""
     from safemetry.claims import percent
-    from safemetry.cli.output import cell, table
+    from safemetry.cli.output import Column, cell, table
 
     judges = {entry.judge for entry in finding.grid}
-    made = table(
-        f"Harmful items tried  (success: {finding.settings['success']})",
-        ("category", "left"),
-        ("attack", "left"),
-        *([("judge", "left")] if len(judges) > 1 else []),
-        ("violations/trials", "right"),
-        ("missing", "right"),
-        ("ceiling", "right"),
+    title = f"Harmful items tried (success: {finding.settings['success']}"
+    title += f"; judge: {cell(*judges)})" if len(judges) == 1 else ")"
+    tried = table(
+        title,
+        Column("category"),
+        Column("attack"),
+        *([Column("judge")] if len(judges) > 1 else []),
+        Column("items", "right"),
+        Column("violations/trials", "right"),
+        Column("missing", "right"),
+        Column("ceiling", "right"),
     )
-    for entry in finding.grid[:200]:
-        made.add_row(
-            cell(entry.category),
-            cell(entry.attack),
-            *([cell(entry.judge)] if len(judges) > 1 else []),
-            f"{entry.violations:,}/{entry.trials:,}" if entry.tested else "never tested",
-            f"{entry.missing:,}" if entry.tested else "",
-            "unknown" if entry.ceiling is None else percent(entry.ceiling),
-        )
-    if len(finding.grid) > 200:
-        made.caption = f"{len(finding.grid) - 200:,} more rows: use --json"
-    return made
+    for entry in finding.grid:
+        if entry.tested:
+            tried.add_row(
+                cell(entry.category),
+                cell(entry.attack),
+                *([cell(entry.judge)] if len(judges) > 1 else []),
+                f"{entry.items:,}",
+                f"{entry.violations:,}/{entry.trials:,}",
+                f"{entry.missing:,}",
+                "unknown" if entry.ceiling is None else percent(entry.ceiling),
+            )
+    seen = {(entry.category, entry.attack) for entry in finding.grid if entry.tested}
+    never = table("Never tried", Column("category"), Column("attack"))
+    for category, attack in dict.fromkeys((entry.category, entry.attack) for entry in finding.grid):
+        if (category, attack) not in seen:
+            never.add_row(cell(category), cell(attack))
+    return [made for made in (tried, never) if made.rows]

@@ -48,10 +48,11 @@ class Column:
 class Table:
     """Rows of text under columns.
 
-    The first columns, as long as they are on the left, are keys: what a row speaks of. Where the
-    table is wider than the terminal, optional columns go first, then outer keys move into lines of
-    their own above their rows, and a name that is still too wide stands on the line before its
-    numbers. Numbers are never cut.
+    The first columns, as long as they are on the left, are keys: what a row speaks of. A key that
+    is the same in all rows is said once, under the title. Where the table is wider than the
+    terminal, optional columns go first, then outer keys move into lines of their own above their
+    rows, and a name that is still too wide stands on the line before its numbers. Numbers are
+    never cut.
 
     Parameters
     ----------
@@ -86,15 +87,39 @@ class Table:
         """
         for text in wrapped(self.title, width):
             yield Line(text, "title")
-        shown = self.rows if most is None else self.rows[:most]
-        yield from self._layout(width).lines(shown)
+        common, rest = self._divided()
+        for text in packed(common, width) if common else ():
+            yield Line(text)
+        shown = rest.rows if most is None else rest.rows[:most]
+        yield from rest._layout(width).lines(shown)  # noqa: SLF001 - a table too
         if len(shown) < len(self.rows):
             yield Line(f"... and {len(self.rows) - len(shown):,} more rows", "header")
 
-    def _layout(self, width: int) -> _Layout:
+    @property
+    def _keys(self) -> int:
+        """Number of keys."""
         keys = 0
         while keys < len(self.columns) and self.columns[keys].justify == "left":
             keys += 1
+        return keys
+
+    def _divided(self) -> tuple[list[str], Table]:
+        """The keys that all rows share, as text, and the table without them."""
+        keys = self._keys
+        shared = [
+            index
+            for index in range(keys)
+            if len(self.rows) > 1 and len({row[index] for row in self.rows}) == 1
+        ]
+        if len(shared) == keys:
+            shared = shared[:-1]
+        kept = [index for index in range(len(self.columns)) if index not in shared]
+        rows = [tuple(row[index] for index in kept) for row in self.rows]
+        said = [f"{self.columns[index].name}: {self.rows[0][index]}" for index in shared]
+        return said, Table(self.title, [self.columns[index] for index in kept], rows)
+
+    def _layout(self, width: int) -> _Layout:
+        keys = self._keys
         everything = tuple(range(len(self.columns)))
         needed = tuple(i for i in everything if not self.columns[i].optional)
         choices = (everything, needed) if len(needed) < len(everything) else (everything,)
@@ -103,12 +128,7 @@ class Table:
                 layout = _Layout(self, chosen, outer, keys, width)
                 if layout.width <= width:
                     return layout
-        last = max(keys - 1, 0)
-        for chosen in choices:
-            layout = _Layout(self, chosen, last, keys, width, narrow=True)
-            if layout.width <= width:
-                return layout
-        return layout
+        return _Layout(self, needed, max(keys - 1, 0), keys, width, narrow=True)
 
 
 class _Layout:
@@ -133,7 +153,6 @@ class _Layout:
             index: max(
                 cell_width(table.columns[index].name),
                 *(cell_width(row[index]) for row in table.rows),
-                0,
             )
             for index in self._inner
         }
@@ -159,10 +178,14 @@ class _Layout:
                 above = row[: self._outer]
                 for text in packed(above, self._screen):
                     yield Line(text, "group")
-            if self._name is not None and cell_width(row[self._name]) > self._widths[self._name]:
-                yield Line(" " * self._indent + row[self._name])
-                row = (*row[: self._name], "", *row[self._name + 1 :])
-            yield Line(self._row(row))
+            yield from self._row_lines(row)
+
+    def _row_lines(self, row: tuple[str, ...]) -> Iterator[Line]:
+        name = self._name
+        if name is not None and cell_width(row[name]) > self._widths[name]:
+            yield Line(" " * self._indent + row[name])
+            row = (*row[:name], "", *row[name + 1 :])
+        yield Line(self._row(row))
 
     def _row(self, cells: Sequence[str]) -> str:
         parts = [
