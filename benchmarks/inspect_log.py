@@ -89,7 +89,7 @@ def ours(path: Path) -> int:
     from safemetry.readers.source import Source
 
     evidence_map = make_map({"columns": {"category": "metadata.category"}})
-    return InspectReader().read(Source(str(path)), evidence_map).judgements.num_rows
+    return len(InspectReader().read(Source(str(path)), evidence_map).judgements)
 
 
 def peer(path: Path) -> int:

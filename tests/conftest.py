@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from safemetry.findings import Finding
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +27,47 @@ def shared() -> Path:
             pytest.fail(f"{reason} (SAFEMETRY_REQUIRE_SHARED is 1)", pytrace=False)
         pytest.skip(reason)
     return folder
+
+
+@pytest.fixture(scope="session")
+def study_size() -> float:
+    """Share of the full number of repetitions that statistical studies run with.
+
+    SAFEMETRY_STUDY_SIZE, else .1; 1 is the full size.
+    """
+    return float(os.environ.get("SAFEMETRY_STUDY_SIZE") or 0.1)
+
+
+@pytest.fixture(scope="session")
+def assert_sound() -> Callable[[Finding], dict[str, Any]]:
+    """Check what every finding promises, and return its JSON as read back.
+
+    It round-trips, holds no NaN, says why wherever it holds null, and makes a frame of its records.
+    """
+
+    def check(finding: Finding) -> dict[str, Any]:
+        def refuse(constant: str) -> None:
+            pytest.fail(f"the JSON of a finding holds {constant}")
+
+        read: dict[str, Any] = json.loads(finding.to_json(), parse_constant=refuse)
+        assert read == finding.to_dict()
+        assert list(read)[:5] == ["schema", "command", "version", "settings", "warnings"]
+        _assert_nulls_are_explained(read, "")
+        assert finding.to_frame().num_rows == len(finding.records())
+        assert finding.sentence().strip()
+        return read
+
+    return check
+
+
+def _assert_nulls_are_explained(value: object, place: str) -> None:
+    if isinstance(value, dict):
+        reasons = value.get("why") or {}
+        for name, entry in value.items():
+            if entry is None:
+                assert reasons.get(name), f"{place}.{name} is null without a why"
+            _assert_nulls_are_explained(entry, f"{place}.{name}")
+    elif isinstance(value, list):
+        for index, entry in enumerate(value):
+            assert entry is not None, f"{place}[{index}] is null"
+            _assert_nulls_are_explained(entry, f"{place}[{index}]")

@@ -134,7 +134,8 @@ class Claim:
     ceiling
         One-sided upper bound at `level`.
     rule_of_three
-        3 / trials, shown beside the ceiling where there was no event.
+        3 / clusters (so 3 / trials where each trial is its own), shown beside the ceiling where
+        there was no event. It approximates the ceiling at a level of 95% and no other.
     projection
         What the rate means at a volume of requests.
     inference
@@ -178,7 +179,7 @@ class Claim:
             else f"{percent(self.estimate)}, interval {percent(low)} to {percent(high)}, "
             f"at most {percent(self.ceiling)}"
         )
-        return f"{scope.target} {words}: {bound} at {self.level:.0%} ({setting}{left_out})."
+        return f"{scope.target} {words}: {bound} at {100 * self.level:g}% ({setting}{left_out})."
 
 
 def count(value: float) -> str:

@@ -73,12 +73,20 @@ class Finding(ABC):
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
     def to_frame(self) -> pa.Table:
-        """The rows of the result as an Arrow table, nested parts as dotted columns."""
+        """The rows of the result as an Arrow table, nested parts as dotted columns.
+
+        Intervals become the columns ``.low`` and ``.high``. A column whose values have different
+        types in different rows is text.
+        """
         import pyarrow as pa
 
         rows = [dict(_flat(record)) for record in self.records()]
         names = dict.fromkeys(name for row in rows for name in row)
-        return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
+        inner = {name[:end] for name in names for end, sign in enumerate(name) if sign == "."}
+        # An interval that is None in one row is two columns in another; those hold the null.
+        return pa.table(
+            {name: _column([row.get(name) for row in rows]) for name in names if name not in inner}
+        )
 
 
 @runtime_checkable
@@ -98,14 +106,11 @@ def plain(value: Any) -> Any:
     ValueError
         For NaN or an infinity: a value that cannot be computed is None with a reason.
     """
-    if value is None or isinstance(value, bool | str):
-        return str(value) if isinstance(value, Enum) else value
-    if isinstance(value, Explained):
-        return plain(value.to_dict())
-    if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, Enum):
+        return plain(value.value)
+    parts = _parts(value)
+    if parts is not None:
+        return {str(key): plain(entry) for key, entry in parts.items()}
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
     if hasattr(value, "tolist"):
@@ -113,26 +118,55 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         msg = "a result holds a number that is not finite"
         raise ValueError(msg)
-    if isinstance(value, int | float):
-        return value
-    return str(value)
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _parts(value: Any) -> Mapping[Any, Any] | None:
+    """The named parts of a value, or None where it has none."""
+    if isinstance(value, Explained):
+        return value.to_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: getattr(value, item.name) for item in fields(value)}
+    return value if isinstance(value, Mapping) else None
+
+
+def resolved(settings: Mapping[str, Any], why: str = "not set") -> dict[str, Any]:
+    """Settings as a finding keeps them: a `why` stands beside those that are None.
+
+    Examples
+    --------
+    >>> resolved({"level": 0.95, "volume": None})
+    {'level': 0.95, 'volume': None, 'why': {'volume': 'not set'}}
+    """
+    unset = [name for name, value in settings.items() if value is None]
+    return {**settings, **({"why": dict.fromkeys(unset, why)} if unset else {})}
+
+
+def _column(values: Sequence[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
 
 
 def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in record.items():
-        if is_dataclass(value) and not isinstance(value, type):
-            value = asdict(value)
+    for name, given in record.items():
+        is_part = is_dataclass(given) and not isinstance(given, type)
+        value = asdict(given) if is_part else given
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
         elif isinstance(value, list | tuple):
             if all(isinstance(entry, str) for entry in value):
                 yield f"{prefix}{name}", ", ".join(value)
             else:
-                for place, entry in zip(_places(len(value)), value, strict=True):
+                for place, entry in zip(_places(name, len(value)), value, strict=True):
                     yield f"{prefix}{name}.{place}", entry
         else:
             yield f"{prefix}{name}", value
 
 
-def _places(length: int) -> tuple[str, ...]:
-    return ("low", "high") if length == 2 else tuple(str(index) for index in range(length))
+def _places(name: str, length: int) -> tuple[str, ...]:
+    is_interval = length == 2 and name.startswith(("interval", "bounds"))
+    return ("low", "high") if is_interval else tuple(str(index) for index in range(length))

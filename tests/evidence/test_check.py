@@ -326,6 +326,9 @@ def test_a_commit_of_a_newer_version(study):
 def test_no_study_and_a_damaged_one(tmp_path, study):
     (problem,) = check_study(tmp_path)
     assert problem.kind == "missing_study"
+    about = study.path / "study.json"
+    about.write_text(about.read_text().replace('"schema": 1', '"schema": 2'))
+    assert kinds(study) == ["newer_schema"]
     (study.path / "study.json").write_text("{")
     (problem,) = check_study(study.path)
     assert problem.kind == "damaged_study"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import combinations
 from math import comb
 
@@ -14,7 +13,10 @@ from hypothesis import strategies as st
 from safemetry.rates.attempts import any_of_k, mean_any_of_k
 from safemetry.rates.intervals import wilson
 
-STUDY_SIZE = int(os.environ.get("SAFEMETRY_STUDY_SIZE", "2000"))
+
+@pytest.fixture(scope="module")
+def studies(study_size):
+    return round(10_000 * study_size)
 
 
 @given(st.integers(0, 8), st.integers(0, 8), st.data())
@@ -73,9 +75,8 @@ def test_equal_behaviours_do_not_promise_more_than_their_attempts():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.3, 0.1, 0.02])
-def test_interval_covers_the_expected_any_of_k(rate):
+def test_interval_covers_the_expected_any_of_k(rate, studies):
     rng = np.random.default_rng(37)
-    studies = max(300, STUDY_SIZE // 2)
     mass = 1 / 0.3 - 1
     first, second = rate * mass, (1 - rate) * mass
     truth = 1 - np.prod([(second + i) / (first + second + i) for i in range(3)])

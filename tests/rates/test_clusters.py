@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 import numpy as np
@@ -15,7 +14,10 @@ from safemetry.rates import clusters as module
 from safemetry.rates.clusters import clustered_rates
 from safemetry.rates.intervals import clopper_pearson, upper_bound, wilson, zero_failure_ceiling
 
-STUDY_SIZE = int(os.environ.get("SAFEMETRY_STUDY_SIZE", "2000"))
+
+@pytest.fixture(scope="module")
+def studies(study_size):
+    return round(10_000 * study_size)
 
 
 def one_group(events, trials, **choices):
@@ -33,9 +35,9 @@ def many_studies(events, sizes, **choices):
     return clustered_rates(group, events.ravel(), sizes.ravel(), **choices)
 
 
-def least_passing(nominal):
+def least_passing(nominal, studies):
     """Coverage below which a study of this size would call `nominal` wrong (three errors)."""
-    return nominal - 3 * np.sqrt(nominal * (1 - nominal) / STUDY_SIZE)
+    return nominal - 3 * np.sqrt(nominal * (1 - nominal) / studies)
 
 
 def test_one_trial_per_cluster_is_the_simple_interval():
@@ -72,6 +74,13 @@ def test_unequal_clusters_count_by_the_size_that_a_trial_meets():
     result = one_group([1] + [0] * 19, [30] + [2] * 19)
     assert result.design_effect[0] == pytest.approx((30**2 + 19 * 2**2) / 68)
     assert result.mean_cluster_size[0] == pytest.approx(68 / 20)
+
+
+@pytest.mark.parametrize("level", [0.01, 0.5, 0.999])
+def test_any_level_gives_numbers(level):
+    result = one_group([3, 0, 9, 1] * 10, [9] * 40, level=level, confidence=level)
+    assert 0 < result.lower[0] < result.upper[0] < 1
+    assert 0 < result.ceiling[0] < 1
 
 
 def test_design_effect_follows_korn_and_graubard():
@@ -255,15 +264,15 @@ def test_hundred_thousand_clusters_and_thousands_of_groups_are_quick():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.5, 0.2, 0.05, 0.02, 0.01])
-def test_coverage_with_hundred_behaviours_and_nine_attacks(rate):
+def test_coverage_with_hundred_behaviours_and_nine_attacks(rate, studies):
     rng = np.random.default_rng(2026)
-    sizes = np.full((STUDY_SIZE, 100), 9)
+    sizes = np.full((studies, 100), 9)
     result = many_studies(beta_binomial(rate, 0.3, sizes, rng), sizes)
     coverage = ((result.lower <= rate) & (rate <= result.upper)).mean()
-    assert coverage >= least_passing(0.94)
-    assert (result.ceiling >= rate).mean() >= least_passing(0.94)
+    assert coverage >= least_passing(0.94, studies)
+    assert (result.ceiling >= rate).mean() >= least_passing(0.94, studies)
     if rate > 0.05:
-        assert coverage <= 0.97 + 3 * np.sqrt(0.03 * 0.97 / STUDY_SIZE)
+        assert coverage <= 0.97 + 3 * np.sqrt(0.03 * 0.97 / studies)
 
 
 # Strongly unequal sizes. The lowest coverage measured (10,000 studies) is 94.6% and 93.2%.
@@ -277,34 +286,38 @@ UNEQUAL = {
 @pytest.mark.parametrize("name", UNEQUAL)
 @pytest.mark.parametrize("rate", [0.5, 0.2, 0.1, 0.02])
 @pytest.mark.parametrize("correlation", [0.3, 0.8])
-def test_coverage_with_unequal_clusters(name, rate, correlation):
+def test_coverage_with_unequal_clusters(name, rate, correlation, studies):
     rng = np.random.default_rng(7)
-    sizes = np.tile(UNEQUAL[name], (STUDY_SIZE, 1))
+    sizes = np.tile(UNEQUAL[name], (studies, 1))
     result = many_studies(beta_binomial(rate, correlation, sizes, rng), sizes)
     coverage = ((result.lower <= rate) & (rate <= result.upper)).mean()
-    assert coverage >= least_passing({"geometric": 0.94, "few large": 0.925}[name])
-    assert (result.ceiling >= rate).mean() >= least_passing(0.92)
+    assert coverage >= least_passing({"geometric": 0.94, "few large": 0.925}[name], studies)
+    assert (result.ceiling >= rate).mean() >= least_passing(0.92, studies)
 
 
 @pytest.mark.slow
-def test_simple_intervals_ignore_clusters_and_fail():
+def test_simple_intervals_ignore_clusters_and_fail(studies):
     rng = np.random.default_rng(2)
-    events = beta_binomial(0.2, 0.3, np.full((STUDY_SIZE, 100), 9), rng).sum(axis=1)
+    events = beta_binomial(0.2, 0.3, np.full((studies, 100), 9), rng).sum(axis=1)
     low, high = wilson(events, 900)
     assert ((low <= 0.2) & (high >= 0.2)).mean() < 0.8
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.5, 0.2, 0.05])
-def test_coverage_of_a_finite_population(rate):
+def test_coverage_of_a_finite_population(rate, studies):
     """Half of 120 fixed behaviours are drawn anew in each study; the truth is the mean of all."""
     rng = np.random.default_rng(13)
     mass = 1 / 0.3 - 1
-    own = rng.beta(rate * mass, (1 - rate) * mass, (STUDY_SIZE, 120))
+    own = rng.beta(rate * mass, (1 - rate) * mass, (studies, 120))
     events = rng.binomial(5, own[:, :60])
     truth = own.mean(axis=1)
-    result = many_studies(events, np.full((STUDY_SIZE, 60), 5), population=120)
-    assert ((result.lower <= truth) & (truth <= result.upper)).mean() >= least_passing(0.94)
+    result = many_studies(events, np.full((studies, 60), 5), population=120)
+    assert ((result.lower <= truth) & (truth <= result.upper)).mean() >= least_passing(
+        0.94, studies
+    )
     truth = own[:, :60].mean(axis=1)
-    result = many_studies(events, np.full((STUDY_SIZE, 60), 5), inference="fixed")
-    assert ((result.lower <= truth) & (truth <= result.upper)).mean() >= least_passing(0.95)
+    result = many_studies(events, np.full((studies, 60), 5), inference="fixed")
+    assert ((result.lower <= truth) & (truth <= result.upper)).mean() >= least_passing(
+        0.95, studies
+    )

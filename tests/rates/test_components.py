@@ -106,7 +106,7 @@ def test_what_a_design_cannot_separate_is_none_with_a_reason(shape, unknown, mer
 def test_a_single_outcome_has_no_variance_to_divide():
     found = variance_components([1], [0], [0], [0], [0])
     assert found.total is None
-    assert set(found.why) == set(NAMES)
+    assert set(found.why) == {*NAMES, "total"}
     assert variance_components([], [], [], [], []).total is None
 
 

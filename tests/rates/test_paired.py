@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import product
 
 import numpy as np
@@ -26,7 +25,10 @@ from safemetry.rates.paired import (
     unpaired_difference_interval,
 )
 
-STUDY_SIZE = int(os.environ.get("SAFEMETRY_STUDY_SIZE", "2000"))
+
+@pytest.fixture(scope="module")
+def studies(study_size):
+    return round(10_000 * study_size)
 
 
 @pytest.mark.parametrize(("b", "c"), [(0, 0), (1, 0), (8, 1), (5, 5), (30, 17), (0, 12)])
@@ -223,9 +225,9 @@ CLUSTER_SIZES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLUSTER_SIZES)
 @pytest.mark.parametrize(("first", "second"), [(0.3, 0.3), (0.4, 0.2), (0.05, 0.03), (0.1, 0.02)])
-def test_paired_interval_covers_with_clusters(name, first, second):
+def test_paired_interval_covers_with_clusters(name, first, second, studies):
     rng, sizes = np.random.default_rng(17), CLUSTER_SIZES[name]
-    studies = max(200, STUDY_SIZE // 4)
+    studies //= 2
     b, c = discordant_clusters(studies, sizes, first, second, 0.3, rng)
     results = [paired_difference_interval(*row, sizes) for row in zip(b, c, strict=True)]
     held = [result.lower <= first - second <= result.upper for result in results]
@@ -235,19 +237,19 @@ def test_paired_interval_covers_with_clusters(name, first, second):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("b", "c"), [(0.1, 0.1), (0.2, 0.05), (0.02, 0.01)])
-def test_tango_covers_near_its_level(b, c):
+def test_tango_covers_near_its_level(b, c, studies):
     rng = np.random.default_rng(19)
-    counts = rng.multinomial(150, [b, c, 1 - b - c], 10 * STUDY_SIZE)
+    counts = rng.multinomial(150, [b, c, 1 - b - c], 20 * studies)
     low, high = tango_interval(counts[:, 0], counts[:, 1], 150)
     coverage = ((low <= b - c) & (b - c <= high)).mean()
     # A score interval holds its level on average over parameters, not at each of them.
-    assert coverage >= 0.94 - 3 * np.sqrt(0.06 * 0.94 / (10 * STUDY_SIZE))
+    assert coverage >= 0.94 - 3 * np.sqrt(0.06 * 0.94 / (20 * studies))
 
 
 @pytest.mark.slow
-def test_sign_flips_hold_their_level_where_mcnemar_does_not():
+def test_sign_flips_hold_their_level_where_mcnemar_does_not(studies):
     rng, sizes = np.random.default_rng(23), np.full(40, 8)
-    studies = max(300, STUDY_SIZE // 4)
+    studies //= 2
     b, c = discordant_clusters(studies, sizes, 0.3, 0.3, 0.4, rng)
     flips = [sign_flip_test(d, rng, 500).p_value for d in (b - c) / sizes]
     assert np.mean(np.array(flips) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / studies)
@@ -257,10 +259,10 @@ def test_sign_flips_hold_their_level_where_mcnemar_does_not():
 
 
 @pytest.mark.slow
-def test_minimum_detectable_difference_is_found_as_often_as_stated():
+def test_minimum_detectable_difference_is_found_as_often_as_stated(studies):
     difference = minimum_detectable_difference(0.2, 400)
     b, c = (0.2 + difference) / 2, (0.2 - difference) / 2
-    counts = np.random.default_rng(29).multinomial(400, [b, c, 0.8], 5 * STUDY_SIZE)
+    counts = np.random.default_rng(29).multinomial(400, [b, c, 0.8], 10 * studies)
     found = (mcnemar_exact(counts[:, 0], counts[:, 1]) <= 0.05).mean()
     # The exact test is discrete and gives away a few points of the approximate power.
     assert 0.72 < found < 0.82

@@ -18,6 +18,8 @@ import pytest
 from conformance import MARKER, ReaderCase, load_cases
 
 from safemetry.errors import InputError
+from safemetry.evidence import border
+from safemetry.evidence.engine import connect
 from safemetry.evidence.maps import EvidenceMap, FromColumn, Limits, Scale, make_map
 from safemetry.evidence.schema import BY_NAME, Intent, Reason, Status
 from safemetry.readers.conversion import Conversion, Reader
@@ -111,7 +113,7 @@ def read(case: ReaderCase, path: Path, **limits: int) -> Conversion:
     mapped = evidence_map(case, **limits)
     conversion = case.reader.read(Source(str(path), mapped.limits), mapped)
     try:
-        conversion = replace(conversion, judgements=named_table(conversion, mapped))
+        conversion = replace(conversion, judgements=named_table(conversion, mapped, path))
     except duckdb.Error as error:
         # A table that is read lazily fails at the border, which says so in one line.
         raise InputError("cannot be read", file=str(path)) from error
@@ -119,15 +121,16 @@ def read(case: ReaderCase, path: Path, **limits: int) -> Conversion:
     return conversion
 
 
-def named_table(conversion: Conversion, evidence_map: EvidenceMap) -> pa.Table:
-    """The judgements in memory, under the names that the map gives them, extra columns left out."""
+def named_table(conversion: Conversion, evidence_map: EvidenceMap, path: Path) -> pa.Table:
+    """The judgements in memory, under our names; tables of others are typed by the border."""
     table = conversion.judgements
+    if not conversion.named:
+        place = border.Place(path.name, conversion.header_lines)
+        rows, _ = border.admit(table, connect(), evidence_map, place=place)
+        return rows.sort("source_row", "item").collect("pyarrow").to_arrow()
     if isinstance(table, duckdb.DuckDBPyRelation):
         table = table.to_arrow_table()
-    if conversion.named:
-        return table.drop_columns([n for n in translated(evidence_map) if n in table.column_names])
-    theirs = {name: evidence_map.columns.get(name, name) for name in BY_NAME}
-    return pa.table({o: table[t] for o, t in theirs.items() if t in table.column_names})
+    return table.drop_columns([n for n in translated(evidence_map) if n in table.column_names])
 
 
 def translated(evidence_map: EvidenceMap) -> set[str]:

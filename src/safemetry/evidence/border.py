@@ -8,7 +8,7 @@ the first offending row looked up.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
@@ -35,6 +35,7 @@ from safemetry.evidence.schema import (
 
 _WHOLE_PATTERN: Final = r"^\s*[+-]?\d{1,18}\s*$"
 _REAL_PATTERN: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_MOST_WHOLE: Final = 1e18
 _RAW: Final = "raw_"
 
 
@@ -61,11 +62,55 @@ class Instrument:
         Classes that it used.
     scored
         Whether it gave any score.
+    last_call
+        Highest number of a call; None where it is not known.
+    reasons
+        Reasons that occur; known where `last_call` is.
     """
 
     scale: Scale
     labels: frozenset[str] = frozenset()
     scored: bool = False
+    last_call: int | None = None
+    reasons: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Something that no row may have, read off one number for each group of rows.
+
+    Sums of conditions over every row cost more than the grouping itself, so a check looks at a
+    count, a minimum or a maximum wherever one says as much.
+    """
+
+    error: Callable[[Mapping[str, Any]], InputError]
+    condition: nw.Expr
+    value: nw.Expr
+    """Column that is aggregated."""
+    how: str
+    """``sum`` of a condition, ``count`` of values, ``min`` or ``max``."""
+    limit: float = 0
+
+    def fails(self, found: Any, rows: int) -> bool:
+        """Whether a group with this aggregate and number of rows holds such a row."""
+        if self.how == "count":
+            return bool(found < rows)
+        if found is None:
+            return False
+        return bool(found < self.limit if self.how == "min" else found > self.limit)
+
+    def aggregate(self, name: str) -> nw.Expr:
+        """The aggregate of the column under this name."""
+        column = nw.col(name)
+        if self.how == "sum":
+            return column.sum().cast(nw.Int64).alias(name)
+        found = {"count": column.count, "min": column.min, "max": column.max}[self.how]()
+        return found.alias(name)
+
+
+def _flag(error: Callable[[Mapping[str, Any]], InputError], condition: nw.Expr) -> _Check:
+    """A check of a condition that no smaller number tells."""
+    return _Check(error, condition, condition.fill_null(value=False).cast(nw.Int64), "sum")
 
 
 class Admission:
@@ -95,6 +140,8 @@ class Admission:
         self.place = place
         self.theirs: dict[str, str] = {}
         self._raw = self._named(frame)
+        self._states_all = False
+        self._scores_any = True
 
     def tidy(self) -> tuple[nw.LazyFrame[Any], dict[str, Instrument]]:
         """The judgements table with every value checked, and the judges that occur in it.
@@ -105,25 +152,43 @@ class Admission:
             For the first thing that is wrong, with its place.
         """
         profile = self._check()
+        self._states_all = all(row["status"] is not None for row in profile)
+        self._scores_any = any(row["scored"] for row in profile)
         labels = sorted({(row["judge"], row["label"]) for row in profile if row["label"]})
         tidy = self._raw.select(*self._final_columns(labels))
         return tidy, {
-            judge: Instrument(
-                self.scale(judge),
-                labels=frozenset(
-                    label
-                    for who, raw in labels
-                    if who == judge and (label := self._label(judge, raw)) in self.map.known_labels
-                ),
-                scored=any(row["scored"] for row in profile if row["judge"] == judge),
+            judge: self._instrument(
+                judge,
+                [row for row in profile if row["judge"] == judge],
+                [raw for who, raw in labels if who == judge],
             )
             for judge in sorted({row["judge"] for row in profile})
         }
 
+    def _instrument(
+        self, judge: str, profile: Sequence[Mapping[str, Any]], labels: Sequence[str]
+    ) -> Instrument:
+        meant = {self._label(judge, raw) or "" for raw in labels}
+        reasons = {row["reason"] for row in profile} - {None}
+        reasons |= {
+            label.removeprefix(MISSING_PREFIX)
+            for label in meant
+            if label.startswith(MISSING_PREFIX)
+        }
+        if isinstance(self.map.status, FromColumn):
+            reasons |= set(self.map.status.values.values()) - {Status.OK}
+        return Instrument(
+            self.scale(judge),
+            labels=frozenset(meant.intersection(self.map.known_labels)),
+            scored=any(row["scored"] for row in profile),
+            last_call=max(row["last_call"] for row in profile) if self._counts_calls else None,
+            reasons=frozenset(str(reason) for reason in reasons),
+        )
+
     # -- columns ---------------------------------------------------------------------------------
 
     def _named(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Our names, everything text or number, blanks as null."""
+        """Our names, everything text or number."""
         schema = frame.collect_schema()
         names = schema.names()
         self._check_names(names)
@@ -182,33 +247,57 @@ class Admission:
 
     def _check(self) -> list[dict[str, Any]]:
         """Check every value in one grouped pass, and return what that pass saw."""
-        flags = list(self._flags())
-        profile = self._profile([flag for _, flag in flags])
-        for number, (make_error, flag) in enumerate(flags):
-            if sum(row[f"flag_{number}"] for row in profile):
-                raise make_error(self._first_row(flag))
+        checks = list(self._checks())
+        profile = self._profile(checks)
+        if blank := self._blank(profile):
+            # Replacing blanks costs as much as the rest of the pass, and few tables hold any.
+            self._raw = self._raw.with_columns(
+                *(nw.when(nw.col(name) != "").then(nw.col(name)).otherwise(None) for name in blank)
+            )
+            profile = self._profile(checks)
+        for number, check in enumerate(checks):
+            if any(check.fails(row[f"check_{number}"], row["rows"]) for row in profile):
+                raise check.error(self._first_row(check.condition))
         for row in profile:
             self._check_words(row)
             self._check_verdict(row)
             self._check_scale(row)
         return profile
 
-    def _profile(self, flags: list[nw.Expr]) -> list[dict[str, Any]]:
-        """One row per combination of words, with the extremes of the score and flag totals."""
+    def _words(self) -> list[str]:
         words = [name for name in ("label", "status", "reason", "intent") if self._has(name)]
-        words += [_RAW + name for name in ("intent", "status") if self._has(_RAW + name)]
+        return words + [_RAW + name for name in ("intent", "status") if self._has(_RAW + name)]
+
+    def _blank(self, profile: list[dict[str, Any]]) -> list[str]:
+        """The columns with a cell of no characters, which is no value."""
+        words = [*(["judge"] if self._has("judge") else []), *self._words()]
+        seen = [name for name in words if any(row[name] == "" for row in profile)]
+        return seen + [
+            name for name in self._long_texts() if any(r["blank_" + name] for r in profile)
+        ]
+
+    def _long_texts(self) -> list[str]:
+        """Text columns whose values are too many to group by."""
+        words = {"judge", *self._words()}
+        schema = self._raw.collect_schema()
+        return [name for name in schema if schema[name] == nw.String() and name not in words]
+
+    def _profile(self, checks: list[_Check]) -> list[dict[str, Any]]:
+        """One row per combination of words, with the extremes of the score and of the checks."""
+        words = self._words()
+        texts = self._long_texts()
         frame = self._raw
         if not self._has("judge"):
             frame = frame.with_columns(nw.lit(self._default("judge")).alias("judge"))
         score = self._score()
+        call = nw.col("call") if self._has("call") and self._counts_calls else nw.lit(1)
         frame = frame.select(
             "judge",
             *words,
             score.alias("score_value"),
-            *(
-                flag.fill_null(value=False).cast(nw.Int64).alias(f"flag_{number}")
-                for number, flag in enumerate(flags)
-            ),
+            call.cast(nw.Int64).alias("call_value"),
+            *((nw.col(name) == "").cast(nw.Int64).alias("blank_" + name) for name in texts),
+            *(check.value.alias(f"check_{number}") for number, check in enumerate(checks)),
         ).with_columns((~nw.col("score_value").is_null()).cast(nw.Int64).alias("scored"))
         table = (
             frame.group_by("judge", *words, "scored", drop_null_keys=False)
@@ -216,10 +305,9 @@ class Admission:
                 nw.len().alias("rows"),
                 nw.col("score_value").min().alias("score_min"),
                 nw.col("score_value").max().alias("score_max"),
-                *(
-                    nw.col(f"flag_{number}").sum().cast(nw.Int64).alias(f"flag_{number}")
-                    for number in range(len(flags))
-                ),
+                nw.col("call_value").max().alias("last_call"),
+                *(nw.col("blank_" + name).sum().cast(nw.Int64) for name in texts),
+                *(check.aggregate(f"check_{number}") for number, check in enumerate(checks)),
             )
             .collect("pyarrow")
             .to_arrow()
@@ -228,42 +316,65 @@ class Admission:
         rows = [absent | row for row in table.to_pylist()]
         return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True, default=str))
 
+    @property
+    def _counts_calls(self) -> bool:
+        """Whether calls are numbers that need no parsing, or one number for all rows."""
+        if not self._has("call"):
+            return "call" not in self.map.constants
+        return bool(self._raw.collect_schema()["call"].is_integer())
+
     def _score(self) -> nw.Expr:
         """The score as a number; text that is none has been flagged and reads as null here."""
         if not self._has("score"):
             return nw.lit(None, nw.Float64())
+        score = nw.col("score")
         if self._is_text("score"):
-            well_formed = nw.col("score").str.contains(_REAL_PATTERN)
-            return nw.when(well_formed).then(nw.col("score")).otherwise(None).cast(nw.Float64())
-        score = nw.col("score").cast(nw.Float64())
+            score = nw.when(score.str.contains(_REAL_PATTERN)).then(score).otherwise(None)
+        score = score.cast(nw.Float64())
         return nw.when(score.is_finite()).then(score).otherwise(None)
 
     def _is_text(self, name: str) -> bool:
         return self._raw.collect_schema()[name] == nw.String()
 
-    def _flags(self) -> Iterable[tuple[Any, nw.Expr]]:
-        """Conditions on single cells that must not hold, each with the error that it makes."""
+    def _checks(self) -> Iterable[_Check]:
+        """What must not be in any single cell."""
         for name in KEY:
             if self._has(name):
-                yield self._empty_cell(name), nw.col(name).is_null()
+                cell = nw.col(name)
+                yield _Check(self._empty_cell(name), cell.is_null(), cell, "count")
         for column in COLUMNS:
             if self._has(column.name) and column.type in {WHOLE, REAL}:
-                if self._is_text(column.name):
-                    pattern = _WHOLE_PATTERN if column.type == WHOLE else _REAL_PATTERN
-                    yield self._wrong_type(column), ~nw.col(column.name).str.contains(pattern)
-                elif column.type == WHOLE:
-                    value = nw.col(column.name).cast(nw.Float64())
-                    yield self._wrong_type(column), value != value.round(0)
-                elif column.name == "score":
-                    yield self._wrong_type(column), ~nw.col(column.name).is_finite()
+                yield from self._number_checks(column)
         for name in ("epoch", "call"):
             if self._has(name):
-                below = nw.col(name).str.contains("-") if self._is_text(name) else nw.col(name) < 0
-                yield self._negative(name), below
+                cell = nw.col(name)
+                if self._is_text(name):
+                    yield _flag(self._negative(name), cell.str.contains("-"))
+                else:
+                    yield _Check(self._negative(name), cell < 0, cell, "min", 0)
         limit = self.map.limits.id_characters
         for name in ("target", "item", "judge", "run"):
             if self._has(name):
-                yield self._too_long(name, limit), nw.col(name).str.len_chars() > limit
+                length = nw.col(name).str.len_chars()
+                yield _Check(self._too_long(name, limit), length > limit, length, "max", limit)
+
+    def _number_checks(self, column: Column) -> Iterable[_Check]:
+        cell, error = nw.col(column.name), self._wrong_type(column)
+        if self._is_text(column.name):
+            pattern = _WHOLE_PATTERN if column.type == WHOLE else _REAL_PATTERN
+            malformed = ~cell.str.contains(pattern)
+            if column.name == "score":
+                malformed = malformed | self._score().is_null()
+            yield _flag(error, malformed & ~cell.is_null())
+        elif column.type == WHOLE and self._raw.collect_schema()[column.name].is_integer():
+            yield _Check(error, cell > _MOST_WHOLE, cell, "max", _MOST_WHOLE)
+            if column.name not in {"epoch", "call"}:
+                yield _Check(error, cell < -_MOST_WHOLE, cell, "min", -_MOST_WHOLE)
+        elif column.type == WHOLE:
+            value = cell.cast(nw.Float64())
+            yield _flag(error, (value != value.round(0)) | (value.abs() > _MOST_WHOLE))
+        elif column.name == "score":
+            yield _flag(error, ~cell.is_finite())
 
     def _empty_cell(self, name: str) -> Any:
         column = BY_NAME[name]
@@ -347,6 +458,8 @@ class Admission:
         return [nw.col(name).is_null() for name in ("label", "score") if self._has(name)]
 
     def _check_scale(self, row: dict[str, Any]) -> None:
+        if row["status"] not in {None, Status.OK} or self._is_unjudged(row):
+            return  # A score that is known to be out of scale is no verdict.
         scale = self.scale(row["judge"])
         for bound, value, side in (
             (scale.scale_min, row["score_min"], "below"),
@@ -358,6 +471,14 @@ class Admission:
                 mine = self._score() == value
                 if self._has("judge"):
                     mine = mine & (nw.col("judge") == row["judge"])
+                if self._has("status"):
+                    status = nw.col("status")
+                    mine = mine & (status.is_null() | (status == Status.OK))
+                if isinstance(self.map.status, FromColumn):
+                    raw = nw.col(_RAW + "status")
+                    words = self.map.status.values.items()
+                    judged = [word for word, meaning in words if meaning == Status.OK]
+                    mine = mine & (raw.is_null() | raw.is_in(judged))
                 raise self._error(
                     f"score {value:g} of judge {row['judge']!r} is {side} its declared scale "
                     f"({_end(scale.scale_min)} to {_end(scale.scale_max)})",
@@ -365,6 +486,12 @@ class Admission:
                     "score",
                     fix="mend the score or the scale, or write status error, reason out_of_scale",
                 )
+
+    def _is_unjudged(self, row: Mapping[str, Any]) -> bool:
+        """Whether the map says of the row's status that there is no verdict."""
+        spec = self.map.status
+        raw = row.get(_RAW + "status")
+        return isinstance(spec, FromColumn) and raw is not None and spec.values[raw] != Status.OK
 
     # -- translation -----------------------------------------------------------------------------
 
@@ -387,11 +514,12 @@ class Admission:
         label = translated
         status, reason = self._status(unscored)
         verdict_stands = status == Status.OK
+        score = self._score() if self._scores_any else nw.lit(None, nw.Float64())
         if self._keeps_verdicts(unscored):
-            masked_label, masked_score = label, self._score()
+            masked_label, masked_score = label, score
         else:
             masked_label = nw.when(verdict_stands).then(label).otherwise(None)
-            masked_score = nw.when(verdict_stands).then(self._score()).otherwise(None)
+            masked_score = nw.when(verdict_stands).then(score).otherwise(None)
         special = {
             "label": masked_label.cast(nw.String()),
             "score": masked_score,
@@ -455,7 +583,9 @@ class Admission:
         no_verdict = reduce(and_, self._no_verdict(), nw.lit(value=True))
         given = nw.col("status") if self._has("status") else nw.lit(None, nw.String())
         status = nw.when(no_verdict).then(nw.lit(Status.MISSING)).otherwise(nw.lit(Status.OK))
-        if self._has("status"):
+        if self._states_all:
+            status = given
+        elif self._has("status"):
             status = nw.when(given.is_null()).then(status).otherwise(given)
         reason = nw.col("reason") if self._has("reason") else nw.lit(None, nw.String())
         for name, conditions in unscored.items():
@@ -500,8 +630,8 @@ class Admission:
         *,
         fix: str,
     ) -> InputError:
-        number = (row or {}).get(frames.ROW)
-        number = int(number) if number is not None else None
+        given = (row or {}).get(frames.ROW)
+        number = int(str(given)) if str(given).isdecimal() else None
         line = number + self.place.header_lines if number and self.place.header_lines else None
         file = (row or {}).get("source_file") or self.place.name
         return InputError(
@@ -543,7 +673,9 @@ class Admission:
 
 def _plain(name: str, kind: Any) -> nw.Expr:
     """Booleans as ``True`` and ``False``, other values that are not numbers as text."""
-    column = nw.col(name)
+    column: nw.Expr = nw.col(name)
+    if kind.is_float():
+        column = nw.when(~column.is_nan()).then(column).otherwise(None)
     if kind == nw.Boolean():
         return (
             nw.when(column)
@@ -553,8 +685,7 @@ def _plain(name: str, kind: Any) -> nw.Expr:
     target = BY_NAME.get(name)
     if kind.is_numeric() and target is not None and target.type in {WHOLE, REAL}:
         return column
-    text = column if kind == nw.String() else column.cast(nw.String())
-    return nw.when(text != "").then(text).otherwise(None)
+    return column if kind == nw.String() else column.cast(nw.String())
 
 
 def _narwhals_type(column: Column) -> Any:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from safemetry.errors import InputError
 from safemetry.evidence.schema import KEY, NAMES, RESPONSE_KEY, Intent, Reason, Status
-from safemetry.evidence.study import ABOUT, Study
+from safemetry.evidence.study import ABOUT, NewerStudyError, Study
 from safemetry.evidence.study_commits import (
     FOLDER,
     Commit,
@@ -30,8 +30,8 @@ from safemetry.evidence.study_import import (
     TARGET_NAMES,
     number,
     said_key,
-    suspects,
     scratch,
+    suspects,
 )
 from safemetry.evidence.study_tables import TABLES, Part, listed, literal, scan
 from safemetry.evidence.study_tidy import LEVELS, live_files, tidy_query
@@ -97,8 +97,10 @@ def check_study(path: str | Path) -> list[Problem]:
     try:
         study = Study.open(folder)
     except InputError as error:
-        missing = "missing_study" if not Study.is_study(folder) else "damaged_study"
-        return [Problem(missing, ABOUT, error.problem, error.fix or _RESTORE)]
+        kind = "damaged_study" if Study.is_study(folder) else "missing_study"
+        if isinstance(error, NewerStudyError):
+            kind = "newer_schema"
+        return [Problem(kind, ABOUT, error.problem, error.fix or _RESTORE)]
     commits, problems = _commits(study)
     unsound: set[str] = set()
     for commit in commits:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -63,8 +63,8 @@ class Evidence:
     targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     unjudged: int = 0
 
-    def filter(self, **values: str) -> Evidence:
-        """The rows in which every named column has the given value.
+    def filter(self, **values: str | Sequence[str]) -> Evidence:
+        """The rows in which every named column has the given value, or one of those given.
 
         Raises
         ------
@@ -78,25 +78,37 @@ class Evidence:
                     f"there is no column {name!r} to filter by",
                     fix=f"the columns are {', '.join(NAMES)}",
                 )
-            column = nw.col(name)
-            if pa.types.is_string(JUDGEMENTS.field(name).type):
-                rows = rows.filter((column == value).fill_null(value=False))
-            else:
+            wanted: list[Any] = [value] if isinstance(value, str) else list(value)
+            if not pa.types.is_string(JUDGEMENTS.field(name).type):
                 try:
-                    number = float(value)
+                    wanted = [float(text) for text in wanted]
                 except ValueError as error:
-                    raise InputError(f"column {name!r} holds numbers, not {value!r}") from error
-                rows = rows.filter((column == number).fill_null(value=False))
+                    said = " or ".join(map(repr, wanted))
+                    raise InputError(f"column {name!r} holds numbers, not {said}") from error
+            rows = rows.filter(nw.col(name).is_in(wanted).fill_null(value=False))
         found = distinct(rows, "judge")
         if not found:
-            said = ", ".join(f"{name}={value}" for name, value in values.items())
-            raise InputError(f"no row has {said}", fix="look at the values with safemetry rates")
+            said = ", ".join(
+                f"{name}={value if isinstance(value, str) else ' or '.join(value)}"
+                for name, value in values.items()
+            )
+            raise InputError(f"no row has {said}", fix=self._known_values(values))
         return replace(
             self,
             rows=rows,
             items=_items(rows),
             instruments={judge: self.instruments[judge] for judge in sorted(found)},
         )
+
+    def _known_values(self, wanted: Iterable[str], most: int = 12) -> str:
+        """What the columns of a filter hold, the first of their values."""
+        parts = []
+        for name in wanted:
+            known = distinct(self.rows, name)
+            shown = ", ".join(map(repr, known[:most])) or "nothing"
+            more = f" and {len(known) - most:,} more" if len(known) > most else ""
+            parts.append(f"{name} holds {shown}{more}")
+        return "; ".join(parts)
 
     def only_items(self, items: Sequence[str]) -> Evidence:
         """The rows on the given items."""
@@ -150,9 +162,15 @@ def as_evidence(
     ------
     InputError
         Naming row, column and the fix; see `safemetry.evidence.border.admit`. Also where an item
-        has two intents, or two values of another item column.
+        has two intents, or two values of another item column, or a map is given for evidence that
+        was read with another one.
     """
     if isinstance(data, Evidence):
+        if evidence_map is not None and make_map(evidence_map) != data.map:
+            raise InputError(
+                "this evidence was read with a map of its own",
+                fix="give the map where the source is read",
+            )
         return data
     known = make_map(evidence_map or {})
     rows, instruments = border.admit(

@@ -8,6 +8,7 @@ import duckdb
 import narwhals.stable.v2 as nw
 import pyarrow as pa
 import pyarrow.compute as pc
+from narwhals.exceptions import DuplicateError
 
 from safemetry.errors import InputError
 
@@ -26,7 +27,7 @@ def lazy(data: Any, connection: duckdb.DuckDBPyConnection) -> nw.LazyFrame[Any]:
     Raises
     ------
     InputError
-        Where the object is no table.
+        Where the object is no table, or two of its columns have the same name.
     """
     if isinstance(data, nw.LazyFrame | nw.DataFrame):
         frame: Any = data
@@ -38,6 +39,9 @@ def lazy(data: Any, connection: duckdb.DuckDBPyConnection) -> nw.LazyFrame[Any]:
                 f"{type(data).__name__} is not a table",
                 fix="give a data frame, an Arrow table or a DuckDB relation",
             ) from error
+        except DuplicateError as error:
+            said = " ".join(str(error).split())
+            raise InputError(f"two columns have the same name ({said})", fix="rename one") from error
     if isinstance(frame, nw.LazyFrame):
         if frame.implementation in _LAZY_ENGINES:
             return frame

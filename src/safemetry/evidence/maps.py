@@ -11,22 +11,46 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from safemetry.errors import InputError
-from safemetry.evidence.schema import BY_NAME, CLASSES, OUTSIDE, Intent, Reason, Status
+from safemetry.evidence.schema import (
+    BY_NAME,
+    CLASSES,
+    OUTSIDE,
+    VERDICT_COLUMNS,
+    WHOLE,
+    Intent,
+    Reason,
+    Status,
+)
 
 
 def _text(value: object) -> object:
-    """YAML reads `yes`, `1` and `True` as their types; a cell is text, so compare as text."""
+    """Numbers and booleans as the text that a cell holds, since labels are compared as text."""
     return str(value) if isinstance(value, bool | int | float) else value
 
 
 Text = Annotated[str, BeforeValidator(_text)]
 MISSING_PREFIX = "missing:"
+_PER_ROW: Final = {*(column.name for column in VERDICT_COLUMNS), "source_row"}
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML whose `yes`, `no`, `on`, `true` and dates stay the text that a cell holds."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag not in {"tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp"}
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 
 
 class _Strict(BaseModel):
@@ -125,11 +149,7 @@ class EvidenceMap(_Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for place, names in (("columns", self.columns), ("constants", self.constants)):
-            for name in names:
-                if name not in BY_NAME:
-                    msg = f"{place}: {name!r} is not a column of the judgements table"
-                    raise ValueError(msg)
+        self._check_columns()
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             msg = "classes: give at least two different classes, least compliant first"
             raise ValueError(msg)
@@ -147,6 +167,10 @@ class EvidenceMap(_Strict):
                 if label not in self.known_labels:
                     msg = f"judges.{name}.classes: {label!r} is not a class of this map"
                     raise ValueError(msg)
+        self._check_translations()
+        return self
+
+    def _check_translations(self) -> None:
         if isinstance(self.intent, FromColumn):
             for raw, value in self.intent.values.items():
                 if value not in set(Intent):
@@ -157,7 +181,26 @@ class EvidenceMap(_Strict):
                 if value != Status.OK and value not in set(Reason):
                     msg = f"status.values.{raw}: {value!r} is neither ok nor a known reason"
                     raise ValueError(msg)
-        return self
+
+    def _check_columns(self) -> None:
+        for place, names in (("columns", self.columns), ("constants", self.constants)):
+            for name in names:
+                if name not in BY_NAME:
+                    msg = f"{place}: {name!r} is not a column of the judgements table"
+                    raise ValueError(msg)
+        for name, value in self.constants.items():
+            if name in _PER_ROW:
+                msg = f"constants.{name}: it is read from each row and cannot be the same for all"
+                raise ValueError(msg)
+            if name in self.columns:
+                msg = f"constants.{name}: it is taken from a column as well; keep one of the two"
+                raise ValueError(msg)
+            if BY_NAME[name].type == WHOLE and not value.isdecimal():
+                msg = f"constants.{name}: {value!r} is not a whole number"
+                raise ValueError(msg)
+            if name == "intent" and value not in set(Intent):
+                msg = f"constants.intent: {value!r} is not one of {', '.join(Intent)}"
+                raise ValueError(msg)
 
     def _check_label(self, place: str, raw: str, label: str) -> None:
         if label.startswith(MISSING_PREFIX):
@@ -194,7 +237,8 @@ def read_map(path: str | Path) -> EvidenceMap:
         Where the file cannot be read, is not YAML, or holds an entry that a map does not know.
     """
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        content = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader with fewer types
     except OSError as error:
         raise InputError(f"cannot read the map ({error.strerror})", file=str(path)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

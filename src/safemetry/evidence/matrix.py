@@ -20,7 +20,8 @@ from safemetry.evidence.success import SuccessRule
 
 MISSING_CELL: Final = -1
 FLIP_CORRELATION: Final = -0.3
-"""A benchmark whose scores correlate with the rest below this runs against it."""
+"""A benchmark whose scores correlate with the rest (benign ones left out) below this runs against
+it."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def response_matrix(
             fix="choose one with --judge, or let them vote with --success "
             f"{rule.boundary}/majority",
         )
-    known = table.filter(pa.compute.is_valid(table["rewarded"]))
+    known = table.filter(pa.compute.greater(table["outcomes"], 0))
     if not known.num_rows:
         raise InputError(
             "no response has an outcome",
@@ -138,12 +139,15 @@ def _outcome_counts(evidence: Evidence, rule: SuccessRule) -> tuple[pa.Table, li
     table = (
         frame.with_columns(
             rewarded.cast(nw.Int64).alias("rewarded"),
+            # A sum over nulls alone is 0 on some engines, so say apart where an outcome exists.
+            (~rewarded.is_null()).cast(nw.Int64).alias("outcomes"),
             nw.col("irregular").cast(nw.Int64).alias("irregular"),
         )
         .group_by("benchmark", "target", "item", "judge", "intent", drop_null_keys=False)
         .agg(
             nw.col("judged").sum().cast(nw.Int64).alias("judged"),
             nw.col("rewarded").sum().cast(nw.Int64).alias("rewarded"),
+            nw.col("outcomes").sum().cast(nw.Int64).alias("outcomes"),
             nw.col("irregular").sum().cast(nw.Int64).alias("irregular"),
         )
         .collect("pyarrow")
@@ -180,9 +184,10 @@ def _filled(table: pa.Table, warnings: tuple[str, ...]) -> ResponseMatrix:
 
 
 def _with_flip_warning(matrix: ResponseMatrix) -> ResponseMatrix:
-    """Warn of benchmarks whose scores run against the others.
+    """Warn of benchmarks whose scores run against the others that are not benign.
 
-    A benign benchmark that does so trades safety against usefulness; it is not called flipped.
+    A benign benchmark that does so trades safety against usefulness; it is not called flipped, and
+    it is no evidence that a safety benchmark is.
     """
     names = sorted({name for name in matrix.benchmarks if name is not None})
     if len(names) < 2 or len(matrix.targets) < 5:
@@ -195,20 +200,20 @@ def _with_flip_warning(matrix: ResponseMatrix) -> ResponseMatrix:
     if len(usable) < 5:
         return matrix
     warnings = list(matrix.warnings)
+    asked = list(zip(matrix.intents, matrix.benchmarks, strict=True))
+    benign = [{intent for intent, of in asked if of == name} == {Intent.BENIGN} for name in names]
     for index, name in enumerate(names):
-        own, rest = usable[:, index], np.delete(usable, index, axis=1).mean(axis=1)
+        others = [i for i in range(len(names)) if i != index and not benign[i]]
+        if not others:
+            continue
+        own, rest = usable[:, index], usable[:, others].mean(axis=1)
         if own.std() == 0 or rest.std() == 0:
             continue
         correlation = float(np.corrcoef(own, rest)[0, 1])
         if correlation < FLIP_CORRELATION:
-            benign = {
-                intent
-                for intent, of in zip(matrix.intents, matrix.benchmarks, strict=True)
-                if of == name
-            } == {str(Intent.BENIGN)}
             said = (
                 "safety traded for usefulness, as over-refusal sets do"
-                if benign
+                if benign[index]
                 else "check whether its score or labels are flipped"
             )
             warnings.append(

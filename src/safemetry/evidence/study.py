@@ -49,10 +49,14 @@ from safemetry.evidence.study_tidy import live_files, tidy_query
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Accounting", "Committed", "Import", "JudgeRecord", "Study"]
+__all__ = ["Accounting", "Committed", "Import", "JudgeRecord", "NewerStudyError", "Study"]
 
 ABOUT: Final = "study.json"
 """The file that makes a directory a study."""
+
+
+class NewerStudyError(InputError):
+    """A study of a later layout than this version knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +172,7 @@ class Study:
                 f"is damaged or cut short ({error})", file=str(file), fix="restore it from a copy"
             ) from error
         if version > SCHEMA_VERSION:
-            raise InputError(
+            raise NewerStudyError(
                 f"was written by a newer version of safemetry (schema {version})",
                 file=str(file),
                 fix="upgrade safemetry",
@@ -241,7 +245,8 @@ class Study:
         """The tidy judgements table, corrections applied; lazy.
 
         It holds one row for each judgement, in no particular order. A response that nobody judged
-        has none; see `unjudged`. The query reads the commits in force now: later ones do not change it.
+        has none; see `unjudged`. The query reads the commits in force now: later ones do not
+        change it.
 
         Parameters
         ----------

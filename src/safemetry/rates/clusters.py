@@ -300,6 +300,8 @@ def _freedom_ratio(totals: _Totals, probability: float) -> FloatArray:
 
     between = np.maximum(totals.trials / _perfect_correlation_effect(totals), 2.0) - 1.0
     alone = np.maximum(totals.trials - 1.0, between)
+    # Quantiles are symmetric, so their squared ratio is too; at the median it is 0 / 0.
+    probability = 0.5 + max(abs(probability - 0.5), 1e-6)
     ratio = special.stdtrit(between, probability) / special.stdtrit(alone, probability)
     return np.asarray(ratio**2, np.float64)
 

@@ -315,7 +315,7 @@ class _Comparing:
             for key in self.baseline.claims
             if key in self.candidate.claims and key[0] in _COMPARED
         ]
-        self._warn_of_one_sided(keys)
+        self._warn_of_one_sided()
         comparisons = [self._compare(key, rng) for key in keys]
         if not comparisons:
             raise InputError(
@@ -327,11 +327,18 @@ class _Comparing:
             comparisons=tuple(_adjusted(comparisons)),
         )
 
-    def _warn_of_one_sided(self, keys: Sequence[tuple[Any, ...]]) -> None:
-        for side, name in ((self.baseline, "baseline"), (self.candidate, "candidate")):
-            alone = {key[1] for key in side.claims} - {key[1] for key in keys}
+    def _warn_of_one_sided(self) -> None:
+        """Name the rates that one side has and the other has not."""
+        sides = {"baseline": self.baseline, "candidate": self.candidate}
+        for name, other in (("baseline", "candidate"), ("candidate", "baseline")):
+            alone = [
+                f"{key[0]} (judge {key[1]}{''.join(f', {value}' for value in key[2:])})"
+                for key in sides[name].claims
+                if key not in sides[other].claims and key[0] in _COMPARED
+            ]
             if alone:
-                self.warnings.append(f"Judged on the {name} only: {', '.join(sorted(alone))}.")
+                shown = ", ".join(alone[:6]) + (f" and {len(alone) - 6} more" * (len(alone) > 6))
+                self.warnings.append(f"Only the {name} has, so not compared: {shown}.")
 
     def _compare(self, key: tuple[Any, ...], rng: np.random.Generator) -> Comparison:
         first, second = self.baseline.claims[key], self.candidate.claims[key]
@@ -398,8 +405,8 @@ class _Comparing:
             else {"minimum_detectable": "too few items to find even the largest difference"},
         )
 
-    @staticmethod
     def _test(
+        self,
         cells: IntArray,
         only_baseline: FloatArray,
         only_candidate: FloatArray,
@@ -412,7 +419,8 @@ class _Comparing:
             return "mcnemar_exact", float(p_value)
         # Means, so that a cluster counts once however many items it holds.
         means = np.bincount(cells, weights=only_candidate - only_baseline) / sizes
-        return "sign_flip", paired.sign_flip_test(means, rng).p_value
+        flipped = paired.sign_flip_test(means, rng, self.settings.permutations)
+        return "sign_flip", flipped.p_value
 
     def _matched(self, metric: Metric, key: tuple[Any, ...]) -> _Matched:
         sides = [self._by_item(side, metric, key) for side in (self.baseline, self.candidate)]

@@ -85,7 +85,7 @@ def variance_components(
     if counts[nothing] == 0:
         reason = "no two rows differ in target, item and judge at once"
         parts = ("target", "item", "judge", "target_item", "target_judge", "item_judge")
-        whole = {name: why.get(name, reason) for name in (*parts, "epoch", "residual")}
+        whole = {name: why.get(name, reason) for name in (*parts, "epoch", "residual", "total")}
         return VarianceComponents(
             None, None, None, None, None, None, None, None, whole, merged, {}, None
         )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from safemetry.errors import InputError
 from safemetry.evidence.evidence import ITEM_KEY, Evidence
-from safemetry.evidence.outcomes import refuse_duplicates, responses
+from safemetry.evidence.outcomes import only_run, refuse_duplicates, responses
 from safemetry.evidence.schema import ITEM_COLUMNS, NAMES
 from safemetry.evidence.success import SuccessRule
 
@@ -24,6 +24,10 @@ FloatArray = NDArray[np.float64]
 
 ITEM_NAMES: Final = tuple(column.name for column in ITEM_COLUMNS)
 _ALWAYS: Final = ("benchmark", "target", "judge")
+_DENSE: Final = 16
+"""Possible codes for each row up to which a table of them is made."""
+_SECOND: Final = 2**31
+"""Unit of the second of two counts in one sum: no response count comes near it."""
 _GROUPABLE: Final = tuple(
     name
     for name in NAMES
@@ -54,6 +58,10 @@ class Codes:
 
     def take(self, rows: NDArray[Any]) -> Codes:
         """The same column for other rows."""
+        if len(self.values) == 1 or (self.codes.size and self.codes.strides == (0,)):
+            # One value for all rows needs no memory for each of them.
+            code = self.codes[:1].sum()
+            return Codes(np.broadcast_to(code, rows.shape), self.values)
         return Codes(self.codes[rows], self.values)
 
     def __len__(self) -> int:
@@ -69,14 +77,58 @@ def combine(columns: Sequence[Codes], rows: int) -> tuple[IntArray, IntArray]:
         Code of each row, shape ``(rows,)``, and for each code one row that has it; codes follow
         the order of the values, column by column.
     """
-    code = np.zeros(rows, dtype=np.int64)
+    code, size = np.zeros(rows, dtype=np.int64), 1
     for column in columns:
-        if len(column.values) > 1:
-            code = code * len(column.values) + column.codes
-            # Renumbering after each column keeps the product far from the end of 64 bits.
-            code = np.unique(code, return_inverse=True)[1]
-    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-    return inverse.astype(np.int64), first.astype(np.int64)
+        width = int(column.codes.max(initial=0)) + 1
+        if width > 1:
+            if size * width > np.iinfo(np.int64).max:
+                code, first = renumber(code, size)
+                size = len(first)
+            code = code * width + column.codes
+            size *= width
+    return renumber(code, size)
+
+
+def renumber(codes: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    """Number the codes that occur from 0 on, in their order.
+
+    Parameters
+    ----------
+    codes
+        Whole numbers from 0 to below `size`, shape ``(rows,)``.
+    size
+        Number of possible codes.
+
+    Returns
+    -------
+    tuple
+        New code of each row, shape ``(rows,)``, and for each new code the first row that has it.
+    """
+    rows = len(codes)
+    if size > _DENSE * rows + 2**16:
+        order = _sorted_order(codes, size)
+        sorted_codes = codes[order]
+        starts = np.ones(rows, dtype=np.bool_)
+        starts[1:] = sorted_codes[1:] != sorted_codes[:-1]
+        inverse = np.empty(rows, dtype=np.int64)
+        inverse[order] = np.cumsum(starts) - 1
+        return inverse, order[starts]
+    # A table of all possible codes takes a tenth of the time of sorting the rows.
+    table = np.full(size, -1, dtype=np.int64 if rows > np.iinfo(np.int32).max else np.int32)
+    table[codes[::-1]] = np.arange(rows - 1, -1, -1)
+    known = np.flatnonzero(np.greater_equal(table, 0))
+    first = table[known].astype(np.int64)
+    table[known] = np.arange(len(known))
+    return table[codes].astype(np.int64), first
+
+
+def _sorted_order(codes: IntArray, size: int) -> IntArray:
+    """The stable order of whole numbers below `size`: NumPy sorts 16 bits without comparing."""
+    order = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")
+    for shift in range(16, int(size - 1).bit_length(), 16):
+        digit = ((codes[order] >> shift) & 0xFFFF).astype(np.uint16)
+        order = order[np.argsort(digit, kind="stable")]
+    return order.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -192,8 +244,9 @@ def count_responses(
         name for name in by if name not in {*ITEM_NAMES, "run", "target", "item", "judge", "epoch"}
     ]
     frame, warnings = responses(evidence, rule, of_response)
+    run = only_run(evidence)
     keys = [
-        "run",
+        *(["run"] if run is None else []),
         "target",
         "judge",
         "item",
@@ -201,19 +254,29 @@ def count_responses(
         *of_response,
         *(["epoch"] if "epoch" in by else []),
     ]
-    sums = ("judged", "success", "refused", "calls", "disagreed", "irregular")
+    # Two counts to a sum: what is kept for each group decides the time of grouping.
     table = (
-        frame.with_columns((nw.col("success") * nw.col("judged")).alias("success"))
+        frame.select(
+            *keys,
+            (nw.col("success") + nw.col("refused") * _SECOND).alias("success_refused"),
+            (nw.col("calls") + nw.col("disagreed") * _SECOND).alias("calls_disagreed"),
+            "irregular",
+        )
         .group_by(*keys, drop_null_keys=False)
         .agg(
             nw.len().cast(nw.Int64).alias("responses"),
-            *(nw.col(name).sum().cast(nw.Int64).alias(name) for name in sums),
+            *(
+                nw.col(name).sum().cast(nw.Int64).alias(name)
+                for name in ("success_refused", "calls_disagreed", "irregular")
+            ),
         )
         .collect("pyarrow")
         .to_arrow()
     )
     if pc.sum(table["irregular"]).as_py():
         refuse_duplicates(evidence)
+    if run is not None:
+        table = table.append_column("run", pa.repeat(run, table.num_rows))
     return _with_items(table, evidence, by, cluster, tuple(warnings))
 
 
@@ -225,46 +288,68 @@ def _with_items(
     warnings: tuple[str, ...],
 ) -> CountTable:
     place = _place_in_items(table, evidence.items)
-    items = {name: Codes.of(evidence.items[name]) for name in (*ITEM_NAMES, "item")}
-    grouping = {"target", "judge", "run", *by} - {*ITEM_NAMES, "item"}
-    columns = {name: Codes.of(table[name]) for name in sorted(grouping)}
-    columns |= {
-        name: items[name].take(place) for name in {"benchmark", *by} & {*ITEM_NAMES, "item"}
+    of_rows = {"target", "judge", "run", *by} - {*ITEM_NAMES, "item"}
+    columns = {name: Codes.of(table[name]) for name in sorted(of_rows)}
+    reason = Codes.of(table["reason"])
+    # An order that does not depend on the engine, so that results repeat to the last digit.
+    within = Codes(place, (*evidence.items["item"].to_pylist(), None))
+    _, order = combine([*columns.values(), within, reason], table.num_rows)
+    place = place[order]
+    items = {
+        name: Codes.of(evidence.items[name]).take(place)
+        for name in {*by, "benchmark", "intent", "pair", "attack", "language", "item"}
+        & {*ITEM_NAMES, "item"}
     }
-    counts = {
-        name: table[name].to_numpy()
-        for name in ("responses", "judged", "success", "refused", "calls", "disagreed")
-    }
-    order = _row_order(columns, items["item"].take(place), Codes.of(table["reason"]))
+    columns = {name: column.take(order) for name, column in columns.items()}
+    columns |= {name: items[name] for name in {"benchmark", *by} & {*ITEM_NAMES, "item"}}
     return CountTable(
-        columns={name: column.take(order) for name, column in columns.items()},
-        intent=items["intent"].take(place[order]),
-        item=items["item"].take(place[order]),
-        cluster=_clusters(evidence.items, cluster).take(place[order]),
-        pair=items["pair"].take(place[order]),
-        item_words={name: items[name].take(place[order]) for name in ("attack", "language")},
-        reason=Codes.of(table["reason"]).take(order),
+        columns=columns,
+        intent=items["intent"],
+        item=items["item"],
+        cluster=_clusters(evidence.items, cluster).take(place),
+        pair=items["pair"],
+        item_words={name: items[name] for name in ("attack", "language")},
+        reason=reason.take(order),
         item_digests=_digests(items["item"].values[:-1]),
         warnings=warnings,
-        **{name: values[order] for name, values in counts.items()},
+        **_counts(table, order),
     )
 
 
-def _row_order(columns: Mapping[str, Codes], item: Codes, reason: Codes) -> IntArray:
-    """An order that does not depend on the engine, so that results repeat to the last digit."""
-    keys = [reason.codes, item.codes, *(columns[name].codes for name in sorted(columns))]
-    return np.lexsort(keys).astype(np.int64)
+def _counts(table: pa.Table, order: IntArray) -> dict[str, IntArray]:
+    responses_ = table["responses"].to_numpy()[order]
+    judged = table["reason"].is_null().to_numpy()[order]
+    refused, success = _two_counts(table["success_refused"].to_numpy()[order])
+    disagreed, calls = _two_counts(table["calls_disagreed"].to_numpy()[order])
+    return {
+        "responses": responses_,
+        "judged": np.where(judged, responses_, 0),
+        "success": success,
+        "refused": refused,
+        "calls": calls,
+        "disagreed": disagreed,
+    }
+
+
+def _two_counts(both: IntArray) -> tuple[IntArray, IntArray]:
+    second = both // _SECOND
+    return second, both - second * _SECOND
 
 
 def _place_in_items(table: pa.Table, items: pa.Table) -> IntArray:
     """Row of the items table for each row of the counts."""
-    runs = Codes.of(pa.chunked_array([*items["run"].chunks, *table["run"].chunks], pa.string()))
-    ids = Codes.of(pa.chunked_array([*items["item"].chunks, *table["item"].chunks], pa.string()))
-    both, _ = combine([runs, ids], len(runs))
-    known, wanted = both[: items.num_rows], both[items.num_rows :]
-    place = np.full(both.max(initial=0) + 1, -1, dtype=np.int64)
-    place[known] = np.arange(items.num_rows)
-    return place[wanted]
+    known = wanted = np.zeros(1, dtype=np.int64)
+    size = 1
+    for name in ITEM_KEY:
+        values = pc.unique(items[name])
+        width = len(values)
+        known, wanted = (
+            code * width + pc.index_in(column, value_set=values).to_numpy().astype(np.int64)
+            for code, column in ((known, items[name]), (wanted, table[name]))
+        )
+        size *= width
+    order = np.argsort(known, kind="stable")
+    return order[np.searchsorted(known[order], wanted)].astype(np.int64)
 
 
 def _clusters(items: pa.Table, cluster: str) -> Codes:
@@ -317,4 +402,5 @@ __all__ = [
     "combine",
     "count_labels",
     "count_responses",
+    "renumber",
 ]

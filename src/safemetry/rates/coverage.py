@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from safemetry.errors import InputError
 from safemetry.evidence.evidence import as_evidence
 from safemetry.evidence.maps import EvidenceMap
 from safemetry.evidence.schema import UNSTATED, Intent
@@ -19,7 +20,7 @@ from safemetry.rates.counts import Codes, CountTable, combine, count_responses
 
 @dataclass(frozen=True)
 class Cell:
-    """One category under one attack, as one judge saw it, over all targets.
+    """One category under one attack, as one judge saw it, over all targets and benchmarks.
 
     Parameters
     ----------
@@ -91,7 +92,14 @@ def cover(
         Success rule; the default of the evidence where None.
     level
         One-sided confidence of the ceilings, in (0, 1).
+
+    Raises
+    ------
+    InputError
+        For a table, map or option that cannot be used.
     """
+    if not 0 < level < 1:
+        raise InputError(f"level {level:g} is not between 0 and 1", fix="write 0.95")
     evidence = as_evidence(data, evidence_map)
     rule = SuccessRule.parse(success) if success else evidence.default_rule
     table = count_responses(evidence, rule, by=("category", "attack"))

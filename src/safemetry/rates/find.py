@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 from safemetry.errors import InputError
 from safemetry.evidence.evidence import as_evidence
 from safemetry.evidence.maps import EvidenceMap
-from safemetry.evidence.outcomes import responses
+from safemetry.evidence.outcomes import refuse_duplicates, responses
 from safemetry.evidence.schema import RESPONSE_KEY, Intent
 from safemetry.evidence.success import SuccessRule
 from safemetry.findings import Finding
@@ -61,7 +61,7 @@ def find_items(
     Raises
     ------
     InputError
-        For an unknown condition.
+        For an unknown condition, or a table or map that cannot be used.
     """
     if where not in get_args(Where):
         raise InputError(
@@ -71,6 +71,15 @@ def find_items(
     rule = SuccessRule.parse(success) if success else evidence.default_rule
     by = ("intent",) if where == "violation" else ()
     frame, warnings = responses(evidence, rule, by)
+    unknown = evidence.items["intent"].null_count
+    if where == "violation" and unknown:
+        warnings.append(
+            f"{unknown:,} items are of unknown intent and cannot count as violations; say what the "
+            "items ask for in the map, such as intent: harmful."
+        )
+    irregular = frame.select(nw.col("irregular").sum().cast(nw.Int64)).collect("pyarrow")
+    if irregular.to_arrow()["irregular"][0].as_py():
+        refuse_duplicates(evidence)
     found = _CONDITIONS[where](frame)
     table = found.group_by("item").agg(nw.len().alias("rows")).collect("pyarrow").to_arrow()
     return ItemsFinding(

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from safemetry.claims import Claim, Inference, ItemSet, Missing, Projection, Scope
+from safemetry.claims import Claim, Inference, Missing, Projection, Scope
 from safemetry.errors import InputError, MixedIntentError
 from safemetry.evidence.evidence import Evidence, as_evidence
 from safemetry.evidence.maps import EvidenceMap
 from safemetry.evidence.schema import UNSTATED, Intent
 from safemetry.evidence.success import SuccessRule
-from safemetry.findings import Finding, plain
+from safemetry.findings import Finding, plain, resolved
 from safemetry.rates import attempts, clusters, frontier, intervals
+from safemetry.rates.clusters import ClusteredRates
+from safemetry.rates.contents import cells, group_contents
 from safemetry.rates.counts import (
     CountTable,
     FloatArray,
@@ -26,9 +27,10 @@ from safemetry.rates.counts import (
     check_by,
     combine,
     count_responses,
+    renumber,
 )
 from safemetry.rates.metrics import METRIC_NAMES, METRICS, REFUSAL_RATES, Metric
-from safemetry.rates.pairs import PairTable, pair_counts
+from safemetry.rates.pairs import pair_counts
 
 SOURCES: Final = (
     "Wilson, E. B. (1927). Probable inference, the law of succession, and statistical inference. "
@@ -83,7 +85,7 @@ class RateSettings:
         check_by(self.by)
         if not 0 < self.level < 1:
             raise InputError(f"level {self.level:g} is not between 0 and 1", fix="write 0.95")
-        if self.volume is not None and not self.volume > 0:
+        if self.volume is not None and not 0 < self.volume < math.inf:
             raise InputError(f"volume {self.volume:g} is not a positive number of requests")
         if self.population is not None and self.population < 1:
             raise InputError(f"population {self.population} is not a positive number of items")
@@ -99,8 +101,25 @@ class RateSettings:
 
 @dataclass(frozen=True)
 class AnyOfK:
-    """Share of behaviours on which at least one of k attempts succeeds."""
+    """Share of behaviours on which at least one of k attempts succeeds.
 
+    Parameters
+    ----------
+    benchmark, target, judge, by
+        What it holds for.
+    attempts
+        k; attempts are judged responses to the items of one behaviour.
+    estimate
+        Mean over the behaviours with at least k attempts.
+    interval
+        Two-sided, over behaviours.
+    behaviours, left_out
+        Behaviours with at least k attempts, and with fewer.
+    per_attempt
+        Successes over attempts, over all behaviours.
+    """
+
+    benchmark: str | None
     target: str
     judge: str
     by: Mapping[str, str | None]
@@ -128,7 +147,8 @@ class RatesFinding(Finding):
     any_of_k
         Success of several attempts on one behaviour.
     unclassified
-        Judge calls on items whose intent is not known; they enter no harmful or benign rate.
+        Judge calls on items whose intent is not known; they enter no harmful or benign rate, and
+        under ``at_least`` they have the `rewarded_rate`.
     """
 
     command: ClassVar[str] = "rates"
@@ -258,6 +278,7 @@ class _Measurement:
         self.groups = table.groups(settings.by)
         self.intents = np.array([*table.intent.values], dtype=object)[table.intent.codes]
         self.warnings = [*evidence.warnings, *table.warnings]
+        self._selections: dict[Intent | None, _Selection] = {}
 
     def finding(self) -> RatesFinding:
         claims = [claim for metric in self._metrics() for claim in self._claims(metric)]
@@ -274,8 +295,7 @@ class _Measurement:
                 f"{unclassified:,} judge calls are on items of unknown intent and enter no rate; "
                 "say what the items ask for in the map, such as intent: harmful."
             )
-        if not claims and self.settings.metrics:
-            self.warnings.append(f"No item here has a {', '.join(self.settings.metrics)}.")
+        self._warn_of_absent(claims)
         self._warn_of_runs()
         return RatesFinding(
             settings=self._resolved(),
@@ -288,19 +308,25 @@ class _Measurement:
         )
 
     def _resolved(self) -> dict[str, Any]:
-        return {
-            "by": self.settings.by,
-            "success": str(self.rule),
-            "success_digest": self.rule.digest(self.evidence.map.classes),
-            "classes": self.evidence.map.classes,
-            "outside": self.evidence.map.outside,
-            "cluster": self.settings.cluster,
-            "level": self.settings.level,
-            "exact": self.settings.exact,
-            "inference": self.settings.inference,
-            "map_digest": self.evidence.map.digest,
-            "sources": self.evidence.sources,
-        }
+        return resolved(
+            {
+                "by": self.settings.by,
+                "success": str(self.rule),
+                "success_digest": self.rule.digest(self.evidence.map.classes),
+                "classes": self.evidence.map.classes,
+                "outside": self.evidence.map.outside,
+                "cluster": self.settings.cluster,
+                "level": self.settings.level,
+                "exact": self.settings.exact,
+                "inference": self.settings.inference,
+                "population": self.settings.population,
+                "volume": self.settings.volume,
+                "metrics": self.settings.metrics,
+                "any_of": self.settings.any_of,
+                "map_digest": self.evidence.map.digest,
+                "sources": self.evidence.sources,
+            }
+        )
 
     # -- which rates -----------------------------------------------------------------------------
 
@@ -313,17 +339,28 @@ class _Measurement:
         ]
         if "refusal_rate" in self.settings.metrics:
             present = [intent for intent in Intent if self._rows_of(intent).size]
-            if len(present) > 1 and "intent" not in self.settings.by:
+            if self._mixes_intents():
                 raise MixedIntentError(
                     f"a refusal rate over {' and '.join(present)} items mixes safety with "
                     "over-refusal; ask for it --by intent, or --filter intent=harmful"
                 )
             wanted = [metric for metric in wanted if metric.name != "refusal_rate"]
-            wanted += [REFUSAL_RATES[intent] for intent in present]
+            rates = [REFUSAL_RATES[intent] for intent in present]
+            wanted += [metric for metric in rates if metric.applies(self.rule)]
         return wanted
 
+    def _mixes_intents(self) -> bool:
+        """Whether a group holds items of more than one known intent."""
+        known = self.intents != None  # noqa: E711 - element by element
+        pairs = np.stack([self.groups.codes, self.table.intent.codes])[:, known]
+        return bool((np.bincount(np.unique(pairs, axis=1)[0]) > 1).any())
+
     def _rows_of(self, intent: Intent | None) -> IntArray:
-        return np.flatnonzero(self.intents == (None if intent is None else str(intent)))
+        values = self.table.intent.values
+        wanted = None if intent is None else str(intent)
+        if wanted not in values:
+            return np.zeros(0, dtype=np.int64)
+        return np.flatnonzero(self.table.intent.codes == values.index(wanted))
 
     # -- claims ----------------------------------------------------------------------------------
 
@@ -333,50 +370,80 @@ class _Measurement:
             return []
         events = metric.events(self.table, self.rule)[rows]
         judged = self.table.judged[rows].astype(np.float64)
-        return self._make_claims(metric.name, rows, events, judged)
+        if metric.intent not in self._selections:
+            # A rate and its complement hold for the same rows: the same scopes, the same missing.
+            self._selections[metric.intent] = self._selection(rows)
+        return self._make_claims(metric.name, self._selections[metric.intent], events, judged)
+
+    def _selection(self, rows: IntArray) -> _Selection:
+        codes, present = _renumber(self.groups.codes[rows])
+        cell, first = cells(codes, self.table.cluster.codes[rows])
+        return _Selection(
+            cell,
+            codes[first],
+            tuple(self._missing(rows, codes, len(present))),
+            tuple(self._scopes(rows, codes, present)),
+        )
 
     def _make_claims(
-        self, name: str, rows: IntArray, events: FloatArray, trials: FloatArray
+        self, name: str, selection: _Selection, events: FloatArray, trials: FloatArray
     ) -> list[Claim]:
         """Claims over rows of the table whose trials are responses."""
-        codes, present = _renumber(self.groups.codes[rows])
-        cells, first = _cells(codes, self.table.cluster.codes[rows])
-        measured = clusters.clustered_rates(
-            codes[first],
-            np.bincount(cells, weights=events),
-            np.bincount(cells, weights=trials),
-            groups=len(present),
-            level=self.settings.level,
-            confidence=self.settings.level,
-            exact=self.settings.exact,
-            inference=self._inference,
-            population=self.settings.population,
+        measured = self._measured(
+            selection.group,
+            np.bincount(selection.cell, weights=events).astype(np.float64),
+            np.bincount(selection.cell, weights=trials).astype(np.float64),
+            len(selection.scopes),
         )
-        missing = self._missing(rows, codes, len(present))
         bounds = intervals.missing_bounds(
-            measured.events, measured.trials, [item.total for item in missing]
+            measured.events, measured.trials, [item.total for item in selection.missing]
         )
-        scopes = self._scopes(rows, codes, present)
         low, high = _lists(bounds.lower, bounds.upper)
         return [
-            self._claim(name, measured, index, missing[index], (low[index], high[index]), scope)
-            for index, scope in enumerate(scopes)
+            self._claim(name, measured, index, missing, (low[index], high[index]), scope)
+            for index, (scope, missing) in enumerate(
+                zip(selection.scopes, selection.missing, strict=True)
+            )
         ]
 
-    @property
-    def _inference(self) -> Literal["sampled", "fixed"]:
-        return "sampled" if self.settings.inference == "sampled" else "fixed"
+    def _measured(
+        self, group: IntArray, events: FloatArray, trials: FloatArray, groups: int
+    ) -> _Measured:
+        """Rates of groups from their clusters, one row a cluster."""
+        inference: Literal["sampled", "fixed"] = (
+            "sampled" if self.settings.inference == "sampled" else "fixed"
+        )
+        population = self.settings.population
+        seen = int(np.bincount(group[trials > 0]).max(initial=0))
+        if population is not None and population < seen:
+            raise InputError(
+                f"a population of {population:,} is smaller than the {seen:,} clusters seen",
+                fix="count the independent items that the sample was drawn from",
+            )
+        return _Measured.of(
+            clusters.clustered_rates(
+                group,
+                events,
+                trials,
+                groups=groups,
+                level=self.settings.level,
+                confidence=self.settings.level,
+                exact=self.settings.exact,
+                inference=inference,
+                population=population,
+            )
+        )
 
     def _claim(
         self,
         name: str,
-        measured: clusters.ClusteredRates,
+        measured: _Measured,
         index: int,
         missing: Missing,
         bounds: tuple[float | None, float | None],
         scope: Scope,
     ) -> Claim:
-        events, trials = float(measured.events[index]), float(measured.trials[index])
+        events, trials = measured.events[index], measured.trials[index]
         why: dict[str, str] = {}
         low, high = bounds
         known_bounds = (low, high) if low is not None and high is not None else None
@@ -413,9 +480,9 @@ class _Measurement:
                 scope,
                 why,
             )
-        interval = (float(measured.lower[index]), float(measured.upper[index]))
-        estimate, ceiling = float(measured.estimate[index]), float(measured.ceiling[index])
-        three = float(min(1.0, intervals.rule_of_three(measured.clusters[index])))
+        interval = (measured.lower[index], measured.upper[index])
+        estimate, ceiling = measured.estimate[index], measured.ceiling[index]
+        three = measured.rule_of_three[index]
         if events:
             why["rule_of_three"] = "events were seen"
         projection = None
@@ -434,11 +501,11 @@ class _Measurement:
             estimate=estimate,
             interval=interval,
             level=self.settings.level,
-            method=str(measured.method[index]),
+            method=measured.method[index],
             events=events,
             trials=trials,
-            clusters=int(measured.clusters[index]),
-            effective_trials=float(measured.effective_trials[index]),
+            clusters=measured.clusters[index],
+            effective_trials=measured.effective_trials[index],
             missing=missing,
             bounds_if_missing=known_bounds,
             ceiling=ceiling,
@@ -471,46 +538,27 @@ class _Measurement:
 
     def _scopes(self, rows: IntArray, codes: IntArray, present: IntArray) -> list[Scope]:
         scopes = []
-        order = np.argsort(codes, kind="stable")
-        edges = np.searchsorted(codes[order], np.arange(len(present) + 1))
-        for index, group in enumerate(present):
-            mine = rows[order[edges[index] : edges[index + 1]]]
+        held = group_contents(self.table, rows, codes, len(present))
+        success, digest = str(self.rule), self.rule.digest(self.evidence.map.classes)
+        for group, contents in zip(present, held, strict=True):
             label = self.groups.labels[group]
-            by = {name: label[name] or UNSTATED for name in self.settings.by}
             target = str(label["target"])
             scopes.append(
                 Scope(
                     target=target,
                     target_settings=self.evidence.targets.get(target),
                     benchmark=label["benchmark"],
-                    items=self._item_set(mine),
-                    attack_set=self._item_words(mine, "attack"),
-                    epochs=self._epochs(mine),
-                    language=", ".join(self._item_words(mine, "language")) or None,
+                    items=contents.items,
+                    attack_set=contents.attacks,
+                    epochs=contents.epochs,
+                    language=", ".join(contents.languages) or None,
                     judge=str(label["judge"]),
-                    success=str(self.rule),
-                    success_digest=self.rule.digest(self.evidence.map.classes),
-                    by=by,
+                    success=success,
+                    success_digest=digest,
+                    by={name: label[name] or UNSTATED for name in self.settings.by},
                 )
             )
         return scopes
-
-    def _item_set(self, rows: IntArray) -> ItemSet:
-        # Codes follow the sorted ids, so the digest does not depend on the order of the rows.
-        items = np.unique(self.table.item.codes[rows])
-        digest = hashlib.sha256(self.table.item_digests[items].tobytes()).hexdigest()[:16]
-        return ItemSet(len(items), digest)
-
-    def _item_words(self, rows: IntArray, name: str) -> tuple[str, ...]:
-        column = self.table.item_words[name]
-        found = np.unique(column.codes[rows])
-        return tuple(value for code in found if (value := column.values[code]) is not None)
-
-    def _epochs(self, rows: IntArray) -> int:
-        keys, _ = combine(
-            [self.table.columns["run"].take(rows), self.table.item.take(rows)], len(rows)
-        )
-        return int(np.bincount(keys, weights=self.table.responses[rows]).max(initial=0))
 
     def _group_of(self, claim: Claim) -> int:
         scope = claim.scope
@@ -542,18 +590,22 @@ class _Measurement:
             return []
         harmful = self.intents[rows] == Intent.HARMFUL
         refused = self.table.refused[rows].astype(np.float64)
-        claims = self._make_claims("refusal_precision", rows, refused * harmful, refused)
-        return [self._with_precision_bounds(claim, rows, harmful) for claim in claims]
-
-    def _with_precision_bounds(
-        self, claim: Claim, rows: IntArray, harmful: NDArray[np.bool_]
-    ) -> Claim:
-        """Missing responses to benign items could all be refusals, those to harmful ones too."""
-        mine = self.groups.codes[rows] == self._group_of(claim)
         lost = (self.table.responses - self.table.judged)[rows]
-        lost_harmful = float(lost[mine & harmful].sum())
-        lost_benign = float(lost[mine & ~harmful].sum())
-        kept = claim.trials - claim.events
+        codes, count = self.groups.codes[rows], len(self.groups.labels)
+        lost_harmful = np.bincount(codes, weights=lost * harmful, minlength=count).tolist()
+        lost_benign = np.bincount(codes, weights=lost * ~harmful, minlength=count).tolist()
+        claims = self._make_claims(
+            "refusal_precision", self._selection(rows), refused * harmful, refused
+        )
+        groups = [self._group_of(claim) for claim in claims]
+        return [
+            self._with_precision_bounds(claim, lost_harmful[group], lost_benign[group])
+            for claim, group in zip(claims, groups, strict=True)
+        ]
+
+    @staticmethod
+    def _with_precision_bounds(claim: Claim, lost_harmful: float, lost_benign: float) -> Claim:
+        """Missing responses to benign items could all be refusals, those to harmful ones too."""
         lowest, highest = claim.trials + lost_benign, claim.trials + lost_harmful
         why = dict(claim.why)
         if claim.trials == 0:
@@ -562,10 +614,9 @@ class _Measurement:
             why["bounds_if_missing"] = "no response was refused"
             return replace(claim, bounds_if_missing=None, why=why)
         why.pop("bounds_if_missing", None)
-        low = claim.events / lowest if lowest else 0.0
-        high = (claim.events + lost_harmful) / highest if highest else 1.0
-        if kept == 0 and lost_benign == 0:
-            low = 1.0
+        # Without a refusal to a benign item, none can lower the rate, and the other way round.
+        low = claim.events / lowest if lowest else 1.0
+        high = (claim.events + lost_harmful) / highest if highest else 0.0
         return replace(claim, bounds_if_missing=(low, high), why=why)
 
     def _groups_with_both(self) -> IntArray:
@@ -579,43 +630,25 @@ class _Measurement:
             return [], []
         codes, present = _renumber(pairs.group)
         complete = pairs.complete
-        measured = clusters.clustered_rates(
-            codes[complete],
-            pairs.value[complete],
-            np.ones(int(complete.sum())),
-            groups=len(present),
-            level=self.settings.level,
-            confidence=self.settings.level,
-            exact=self.settings.exact,
-            inference=self._inference,
-            population=self.settings.population,
+        measured = self._measured(
+            codes[complete], pairs.value[complete], np.ones(int(complete.sum())), len(present)
         )
         rows = pairs.rows
         scopes = self._scopes(rows, np.searchsorted(present, self.groups.codes[rows]), present)
+        count = np.bincount(codes)
+        lost = np.bincount(codes[~complete], minlength=len(present))
+        bounds = intervals.missing_bounds(measured.events, measured.trials, lost)
+        low, high = _lists(bounds.lower, bounds.upper)
         claims, summary = [], []
         for index, scope in enumerate(scopes):
-            lost = int((~complete & (codes == index)).sum())
-            missing = Missing(lost, {"one side of the pair was not judged": lost} if lost else {})
-            bounds = intervals.missing_bounds(measured.events[index], measured.trials[index], lost)
-            low, high = _lists(bounds.lower, bounds.upper)
-            claims.append(
-                self._claim("discrimination_rate", measured, index, missing, (low, high), scope)
-            )
-            summary.append(self._pair_summary(claims[-1], pairs, codes == index))
+            half = int(lost[index])
+            missing = Missing(half, {"one side of the pair was not judged": half} if half else {})
+            ends = (low[index], high[index])
+            claim = self._claim("discrimination_rate", measured, index, missing, ends, scope)
+            alone = int(pairs.alone[self._group_of(claim)])
+            claims.append(claim)
+            summary.append(_pair_summary(claim, int(count[index]), half, alone))
         return claims, summary
-
-    def _pair_summary(
-        self, claim: Claim, pairs: PairTable, mine: NDArray[np.bool_]
-    ) -> dict[str, Any]:
-        return {
-            "target": claim.scope.target,
-            "judge": claim.scope.judge,
-            "by": dict(claim.scope.by),
-            "pairs": int(mine.sum()),
-            "judged_on_both_sides": int((mine & pairs.complete).sum()),
-            "safe_and_helpful": claim.events,
-            "without_a_twin": int(pairs.alone[self._group_of(claim)]),
-        }
 
     # -- any of k --------------------------------------------------------------------------------
 
@@ -624,44 +657,62 @@ class _Measurement:
         if not rows.size or not self.settings.any_of:
             return
         codes, present = _renumber(self.groups.codes[rows])
-        cells, first = _cells(codes, self.table.cluster.codes[rows])
-        tried = np.bincount(cells, weights=self.table.judged[rows]).astype(np.int64)
-        won = np.bincount(cells, weights=self.table.success[rows]).astype(np.int64)
+        cell, first = cells(codes, self.table.cluster.codes[rows])
+        tried = np.bincount(cell, weights=self.table.judged[rows]).astype(np.int64)
+        won = np.bincount(cell, weights=self.table.success[rows]).astype(np.int64)
+        edges = np.searchsorted(codes[first], np.arange(len(present) + 1))
         for index, group in enumerate(present):
-            mine = codes[first] == index
+            mine = slice(edges[index], edges[index + 1])
             for tries in self.settings.any_of:
                 result = attempts.mean_any_of_k(
                     won[mine], tried[mine], tries, level=self.settings.level
                 )
-                known = result.lower is not None and result.upper is not None
+                ends = (result.lower, result.upper)
                 label = self.groups.labels[group]
                 total = int(tried[mine].sum())
                 why = {}
+                if label["benchmark"] is None:
+                    why["benchmark"] = "not stated by the source"
                 if result.estimate is None:
-                    why = dict.fromkeys(
+                    why |= dict.fromkeys(
                         ("estimate", "interval"), f"no behaviour was tried {tries} times"
                     )
                 if not total:
                     why["per_attempt"] = "no response was judged"
                 yield AnyOfK(
+                    benchmark=label["benchmark"],
                     target=str(label["target"]),
                     judge=str(label["judge"]),
                     by={name: label[name] or UNSTATED for name in self.settings.by},
                     attempts=tries,
                     estimate=result.estimate,
-                    interval=(result.lower, result.upper) if known else None,
+                    interval=None if ends[0] is None or ends[1] is None else (ends[0], ends[1]),
                     behaviours=result.behaviours,
                     left_out=result.left_out,
                     per_attempt=float(won[mine].sum()) / total if total else None,
                     why=why,
                 )
 
+    def _warn_of_absent(self, claims: Sequence[Claim]) -> None:
+        """Say what was asked for, or is there, and has no claim."""
+        found = {claim.metric for claim in claims}
+        absent = [name for name in self.settings.metrics if name not in found]
+        if absent:
+            self.warnings.append(f"Nothing here has a {' or a '.join(absent)} under {self.rule}.")
+        contested = int(self.table.calls[self._rows_of(Intent.CONTESTED)].sum())
+        if contested and self.rule.threshold is not None:
+            self.warnings.append(
+                f"{contested:,} judge calls are on contested items and enter no rate: these have a "
+                "refusal rate, which needs a boundary between classes."
+            )
+
     def _warn_of_runs(self) -> None:
         """Say where one target was run more than once and the runs are pooled."""
-        if "run" in self.settings.by:
-            return
         table = self.table
-        keys, _ = combine([table.columns["target"], table.item, table.columns["judge"]], len(table))
+        if "run" in self.settings.by or table.columns["run"].codes.max(initial=0) == 0:
+            return
+        parts = [table.columns[name] for name in ("benchmark", "target", "judge")]
+        keys, _ = combine([*parts, table.item], len(table))
         runs, _ = combine([table.columns["run"]], len(table))
         pairs = np.unique(np.stack([keys, runs]), axis=1)
         repeated = np.flatnonzero(np.bincount(pairs[0]) > 1)
@@ -675,16 +726,71 @@ class _Measurement:
             )
 
 
+@dataclass(frozen=True)
+class _Selection:
+    """Rows of the table of counts that a rate is about.
+
+    Parameters
+    ----------
+    cell
+        Group and cluster of each row, numbered.
+    group
+        Group of each cell.
+    missing, scopes
+        Of each group.
+    """
+
+    cell: IntArray
+    group: IntArray
+    missing: tuple[Missing, ...]
+    scopes: tuple[Scope, ...]
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The numbers of `ClusteredRates` as Python has them, one entry for each group.
+
+    Claims are made one by one, and reading single elements of arrays would take most of the time.
+    """
+
+    events: list[float]
+    trials: list[float]
+    clusters: list[int]
+    estimate: list[float]
+    effective_trials: list[float]
+    lower: list[float]
+    upper: list[float]
+    ceiling: list[float]
+    method: list[str]
+    rule_of_three: list[float]
+
+    @classmethod
+    def of(cls, rates: ClusteredRates) -> _Measured:
+        known = {item.name for item in fields(cls)} - {"rule_of_three"}
+        three = intervals.rule_of_three(rates.clusters)
+        parts = {name: getattr(rates, name).tolist() for name in known}
+        return cls(**parts, rule_of_three=three.tolist())
+
+
+def _pair_summary(claim: Claim, count: int, lost: int, alone: int) -> dict[str, Any]:
+    silent = {"benchmark": "not stated by the source"}
+    return {
+        "benchmark": claim.scope.benchmark,
+        "target": claim.scope.target,
+        "judge": claim.scope.judge,
+        "by": dict(claim.scope.by),
+        "pairs": count,
+        "judged_on_both_sides": count - lost,
+        "safe_and_helpful": claim.events,
+        "without_a_twin": alone,
+        "why": silent if claim.scope.benchmark is None else {},
+    }
+
+
 def _renumber(codes: IntArray) -> tuple[IntArray, IntArray]:
-    present, inverse = np.unique(codes, return_inverse=True)
-    return inverse.astype(np.int64), present.astype(np.int64)
-
-
-def _cells(codes: IntArray, cluster: IntArray) -> tuple[IntArray, IntArray]:
-    """Number the combinations of group and cluster; return the cell of each row, a row of each."""
-    joint = codes * (cluster.max(initial=0) + 1) + cluster
-    _, first, inverse = np.unique(joint, return_index=True, return_inverse=True)
-    return inverse.astype(np.int64), first.astype(np.int64)
+    """Number the groups that occur; return that of each row, and what each is called."""
+    code, first = renumber(codes, int(codes.max(initial=0)) + 1)
+    return code, codes[first]
 
 
 def _lists(lower: Any, upper: Any) -> tuple[Any, Any]:

@@ -71,7 +71,7 @@ def pair_counts(
     on_harmful = harmful[rows]
 
     def total(values: FloatArray, side: NDArray[np.bool_]) -> FloatArray:
-        return np.bincount(cell, weights=values * side, minlength=len(present))
+        return np.bincount(cell, weights=values * side, minlength=len(present)).astype(np.float64)
 
     asked = total(table.responses[rows].astype(np.float64), on_harmful)
     offered = total(table.responses[rows].astype(np.float64), ~on_harmful)

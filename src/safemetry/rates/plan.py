@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,9 +13,9 @@ import numpy as np
 from safemetry.errors import InputError
 from safemetry.evidence.evidence import as_evidence
 from safemetry.evidence.maps import EvidenceMap
-from safemetry.evidence.outcomes import responses
+from safemetry.evidence.outcomes import refuse_duplicates, responses
 from safemetry.evidence.success import SuccessRule
-from safemetry.findings import Finding, plain
+from safemetry.findings import Finding, plain, resolved
 from safemetry.rates import components as parts
 from safemetry.rates.counts import Codes
 from safemetry.rates.planning import repeats_plan, trials_for_ceiling
@@ -54,7 +55,7 @@ class PlanFinding(Finding):
         """The plan in words."""
         seen = {0: "no failure", 1: "one failure"}.get(self.failures, f"{self.failures} failures")
         said = (
-            f"{self.trials:,} independent trials with {seen} show at {self.confidence:.0%} "
+            f"{self.trials:,} independent trials with {seen} show at {100 * self.confidence:g}% "
             f"confidence that the failure rate is at most {100 * self.ceiling:g}%"
         )
         if self.projected is not None:
@@ -88,17 +89,21 @@ def plan_trials(
     >>> plan_trials(0.001).trials, plan_trials(0.001, failures=1).trials
     (2995, 4742)
     """
+    if volume is not None and not 0 < volume < math.inf:
+        raise InputError(f"volume {volume:g} is not a positive number of requests")
     try:
         trials = trials_for_ceiling(ceiling, failures, confidence)
     except ValueError as error:
         raise InputError(str(error)) from error
     return PlanFinding(
-        settings={
-            "ceiling": ceiling,
-            "failures": failures,
-            "confidence": confidence,
-            "volume": volume,
-        },
+        settings=resolved(
+            {
+                "ceiling": ceiling,
+                "failures": failures,
+                "confidence": confidence,
+                "volume": volume,
+            }
+        ),
         trials=trials,
         ceiling=ceiling,
         failures=failures,
@@ -129,7 +134,8 @@ class ComponentsFinding(Finding):
             if isinstance(value, float) and name != "total"
         }
         if not known or not self.components.total:
-            return "The variance cannot be divided: " + "; ".join(self.components.why.values())
+            reasons = dict.fromkeys(self.components.why.values())
+            return f"The variance cannot be divided: {'; '.join(reasons) or 'it is zero'}."
         largest = max(known, key=known.__getitem__)
         share = known[largest] / sum(known.values())
         return f"{share:.0%} of the variance lies in {largest.replace('_', ' x ')}."
@@ -154,18 +160,28 @@ def plan_repeats(
         Success rule; the default of the evidence where None.
     epochs
         Responses per item to plan for, each 1 or more; the number of responses stays as it is.
+
+    Raises
+    ------
+    InputError
+        Where no response was judged, or a number of responses is under 1.
     """
+    for repeats in epochs:
+        if repeats < 1:
+            raise InputError(f"{repeats} responses per item are no plan", fix="count from 1")
     evidence = as_evidence(data, evidence_map)
     rule = SuccessRule.parse(success) if success else evidence.default_rule
     frame, warnings = responses(evidence, rule)
     table = (
         frame.filter(nw.col("judged") == 1)
-        .select("run", "target", "item", "epoch", "judge", "success")
+        .select("run", "target", "item", "epoch", "judge", "success", "irregular")
         .collect("pyarrow")
         .to_arrow()
     )
     if not table.num_rows:
         raise InputError("no response was judged", file=", ".join(evidence.sources))
+    if table["irregular"].to_numpy().any():
+        refuse_duplicates(evidence)
     codes = {name: Codes.of(table[name]).codes for name in ("target", "item", "judge")}
     run, epoch = Codes.of(table["run"]), Codes.of(table["epoch"])
     found = parts.variance_components(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
-
-import duckdb
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from safemetry.errors import InputError
 from safemetry.evidence.identity import JudgeIdentity
 from safemetry.evidence.maps import EvidenceMap, Scale
 from safemetry.evidence.success import SuccessRule
 from safemetry.readers.source import Source
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)

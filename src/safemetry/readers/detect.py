@@ -2,40 +2,105 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Final
 
-from safemetry.errors import InputError
+from safemetry.errors import InputError, SafemetryError
 from safemetry.evidence.maps import EvidenceMap
-from safemetry.readers.conversion import Reader
+from safemetry.readers.conversion import Conversion, Reader
 from safemetry.readers.labels import LabelTableReader
 from safemetry.readers.matrix import MatrixReader
 from safemetry.readers.source import Source
+from safemetry.readers.tables import read_sample
 from safemetry.readers.tidy import TidyReader
 
 GROUP: Final = "safemetry.readers"
 STUDY: Final = "study"
 TABLE_READERS: Final = (TidyReader(), LabelTableReader(), MatrixReader())
+TABLE_NAMES: Final = frozenset(reader.name for reader in TABLE_READERS)
+
+
+@dataclass(frozen=True)
+class Readers:
+    """The readers of this installation.
+
+    Parameters
+    ----------
+    by_name
+        Those that work, by name: tables first, then the entry points in the order of their names.
+    broken
+        Name -> what is wrong, for entry points of other packages that cannot be used. They stop
+        nobody who does not ask for them.
+    """
+
+    by_name: Mapping[str, Reader]
+    broken: Mapping[str, str]
+
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence for each reader that was not asked."""
+        return tuple(
+            f"The reader {name!r} was not asked whether it knows the source: {what}."
+            for name, what in self.broken.items()
+        )
 
 
 @cache
-def known_readers() -> dict[str, Reader]:
-    """Every reader by name: those of tables, and the entry points of group ``safemetry.readers``.
+def installed_readers() -> Readers:
+    """The readers of tables, and the entry points of the group ``safemetry.readers``.
 
-    An entry point names a class without parameters that follows `Reader`. Another package adds a
-    format by declaring one; a name that is taken already is an error.
+    An entry point names a class without parameters that follows `Reader`, under the `name` of the
+    reader. A name that is taken already is no use to anybody: `--as` could mean either.
     """
-    readers: dict[str, Reader] = {reader.name: reader for reader in TABLE_READERS}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        if point.name in readers:
-            raise InputError(
-                f"two readers are called {point.name!r}",
-                fix=f"uninstall one of the packages that declare it in the group {GROUP}",
+    by_name: dict[str, Reader] = {reader.name: reader for reader in TABLE_READERS}
+    broken: dict[str, str] = {}
+    # Ours first, so that a name that another package takes too stays ours.
+    points = sorted(
+        entry_points(group=GROUP), key=lambda point: (not _is_ours(point), point.name, point.value)
+    )
+    for point in points:
+        if point.name in {*by_name, *broken, STUDY}:
+            broken.setdefault(
+                f"{point.name} of {_package(point)}", f"another reader is called {point.name!r} too"
             )
-        readers[point.name] = point.load()()
-    return readers
+            continue
+        try:
+            by_name[point.name] = _load(point)
+        except Exception as error:
+            if _is_ours(point):
+                raise
+            said = " ".join(str(error).split())[:200]
+            broken[point.name] = (
+                f"the package {_package(point)} cannot load it ({type(error).__name__}: {said})"
+            )
+    return Readers(by_name, broken)
+
+
+def _is_ours(point: EntryPoint) -> bool:
+    return point.value.startswith("safemetry.")
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.value
+
+
+def _load(point: EntryPoint) -> Reader:
+    reader = point.load()()
+    if not isinstance(reader, Reader):
+        msg = "it lacks name, version, recognises or read"
+        raise TypeError(msg)
+    if reader.name != point.name:
+        msg = f"it calls itself {reader.name!r}"
+        raise TypeError(msg)
+    return reader
+
+
+def known_readers() -> dict[str, Reader]:
+    """Every reader that works, by name."""
+    return dict(installed_readers().by_name)
 
 
 def reader_named(name: str) -> Reader:
@@ -44,14 +109,19 @@ def reader_named(name: str) -> Reader:
     Raises
     ------
     InputError
-        For an unknown name, with the known ones.
+        For an unknown name, with the known ones, and for a reader that does not work.
     """
-    readers = known_readers()
-    if name not in readers:
+    readers = installed_readers()
+    if name in readers.broken:
         raise InputError(
-            f"there is no reader {name!r}", fix=f"use one of {STUDY}, {', '.join(readers)}"
+            f"the reader {name!r} cannot be used: {readers.broken[name]}",
+            fix="update or uninstall that package",
         )
-    return readers[name]
+    if name not in readers.by_name:
+        raise InputError(
+            f"there is no reader {name!r}", fix=f"use one of {STUDY}, {', '.join(readers.by_name)}"
+        )
+    return readers.by_name[name]
 
 
 def detect(source: Source, evidence_map: EvidenceMap) -> Reader | None:
@@ -60,32 +130,101 @@ def detect(source: Source, evidence_map: EvidenceMap) -> Reader | None:
     Raises
     ------
     InputError
-        Where more than one does, naming them.
+        Where more than one does, naming them; or none does, and one could not look.
     """
-    tables = {reader.name for reader in TABLE_READERS}
-    fits = [
-        reader
-        for name, reader in known_readers().items()
-        if name not in tables and reader.recognises(source)
-    ]
-    fits += [reader for reader in TABLE_READERS if reader.fits(source, evidence_map)]
+    fits: list[Reader] = []
+    problems: list[InputError] = []
+    for name, reader in installed_readers().by_name.items():
+        if name in TABLE_NAMES:
+            continue
+        try:
+            if recognises(reader, source):
+                fits.append(reader)
+        except InputError as error:
+            problems.append(error)
+    try:
+        sample = read_sample(source, evidence_map.encoding)
+    except InputError as error:
+        problems.append(error)
+    else:
+        if sample is not None:
+            fits += [reader for reader in TABLE_READERS if reader.fits(sample, evidence_map)]
     if len(fits) > 1:
-        names = " and ".join(reader.name for reader in fits)
         raise InputError(
-            f"could be read as {names}",
-            file=source.location,
-            fix=f"say which with --as {fits[0].name} or --as {fits[1].name}",
+            f"could be read as {' and '.join(reader.name for reader in fits)}",
+            file=source.shown,
+            fix="say which with " + " or ".join(f"--as {reader.name}" for reader in fits),
         )
+    if not fits and problems:
+        raise problems[0]
     return fits[0] if fits else None
 
 
-def children_of(folder: Path) -> list[Path]:
-    """What lies in a folder, in a stable order; hidden entries and links to folders left out."""
-    return sorted(
-        path
-        for path in folder.iterdir()
-        if not path.name.startswith(".") and not (path.is_symlink() and path.is_dir())
+def recognises(reader: Reader, source: Source) -> bool:
+    """Whether a reader recognises a source.
+
+    Raises
+    ------
+    InputError
+        Where the source cannot be read, or the reader of another package fails.
+    """
+    try:
+        return reader.recognises(source)
+    except SafemetryError:
+        raise
+    except Exception as error:
+        if _is_own(reader):
+            raise
+        raise _failed(reader, source, error) from error
+
+
+def convert(reader: Reader, source: Source, evidence_map: EvidenceMap) -> Conversion:
+    """What a reader makes of a source.
+
+    Raises
+    ------
+    InputError
+        Where the source cannot be used, or the reader of another package fails.
+    MissingExtraError
+        Where the reader needs a package that is not installed.
+    """
+    try:
+        return reader.read(source, evidence_map)
+    except SafemetryError:
+        raise
+    except Exception as error:
+        if _is_own(reader):
+            raise
+        raise _failed(reader, source, error) from error
+
+
+def _is_own(reader: Reader) -> bool:
+    return type(reader).__module__.startswith("safemetry.")
+
+
+def _failed(reader: Reader, source: Source, error: Exception) -> InputError:
+    """The error of another package, as one about the source; an error of ours stays a defect."""
+    said = " ".join(str(error).split())[:200]
+    return InputError(
+        f"the reader {reader.name!r} of {type(reader).__module__} failed "
+        f"({type(error).__name__}: {said})",
+        file=source.shown,
+        fix="report it to the authors of that package, or say with --as how to read the source",
     )
+
+
+def children_of(folder: Path) -> list[Path]:
+    """What lies in a folder, in a stable order; hidden entries left out.
+
+    Raises
+    ------
+    InputError
+        Where the folder cannot be listed.
+    """
+    try:
+        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise InputError(f"cannot be listed ({error.strerror})", file=str(folder)) from error
 
 
 def files_below(folder: Path) -> list[Path]:

@@ -6,21 +6,26 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from safemetry.errors import InputError
+from safemetry.errors import InputError, MissingExtraError
 from safemetry.evidence.engine import connect
 from safemetry.evidence.maps import EvidenceMap, make_map
 from safemetry.evidence.schema import JUDGEMENTS
 from safemetry.evidence.study import Accounting, Import, Study
 from safemetry.findings import Finding, plain
-from safemetry.readers.detect import STUDY, files_below
-from safemetry.readers.opening import Converted, Recognised, SourceReport, admit, expand
+from safemetry.readers.conversion import Conversion
+from safemetry.readers.detect import STUDY, convert, files_below, installed_readers
+from safemetry.readers.locating import Found, LeftOut, Recognised, Refused, expand, run_names
+from safemetry.readers.opening import Converted, SourceReport, admit, noticing_damage
 from safemetry.readers.source import Source
 
-_CHUNK = 4 * 2**20
+if TYPE_CHECKING:
+    import duckdb
+
+_PROBLEMS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +34,9 @@ class ImportFinding(Finding):
 
     Parameters
     ----------
-    sources
-        One report per source.
+    sources_read
+        One report for each source, and for each file of a folder that is none; in JSON they
+        stand under ``sources``.
     study
         Path of the study, as it was named.
     """
@@ -61,17 +67,21 @@ class ImportFinding(Finding):
     def sentence(self) -> str:
         """How much was added, and what was not."""
         added = sum(report.judgements for report in self.sources_read if report.added)
+        refused = sum(bool(report.problems) for report in self.sources_read)
         known = sum(
             not report.added and not report.problems and report.format is not None
             for report in self.sources_read
         )
-        said = f"{added:,} judgements added to {self.study}"
+        said = f"{added:,} judgement{_s(added)} added to {self.study}"
         if known:
-            said += f"; {known} {'source was' if known == 1 else 'sources were'} there already"
-        refused = [report for report in self.sources_read if report.problems]
+            said += f"; {known:,} {'source was' if known == 1 else 'sources were'} there already"
         if refused:
-            said += f"; {len(refused)} refused, nothing of them was written"
+            said += f"; {refused:,} source{_s(refused)} refused, of which nothing was written"
         return said + "."
+
+
+def _s(number: int) -> str:
+    return "" if number == 1 else "s"
 
 
 def import_sources(
@@ -102,138 +112,212 @@ def import_sources(
     known = make_map(evidence_map or {})
     if kind == STUDY:
         raise InputError("a study cannot be imported into a study", fix="name its sources")
-    _refuse_other_folder(Path(study))
-    reports: list[SourceReport] = []
-    for location in sources:
-        if Study.is_study(location):
-            raise InputError("is a study itself", file=location, fix="name its sources")
+    folder = Path(study)
+    was_there = _check_study(folder, known)
+    found: list[Found] = []
+    for location in map(str, sources):
         try:
-            found = list(expand(location, known, kind))
+            found += _expand(location, known, kind)
         except InputError as error:
-            reports.append(_refused(location, None, error))
-            continue
-        for item in found:
-            if isinstance(item, SourceReport):
-                reports.append(item)
-            else:
-                reports.append(_import_one(item, Path(study), known))
+            found.append(Refused(location, error))
+    runs = run_names([item for item in found if isinstance(item, Recognised)])
+    reports = []
+    for item in found:
+        if isinstance(item, Recognised):
+            reports.append(_import_one(item, runs[item.source.location], folder, known))
+        elif isinstance(item, Refused):
+            reports.append(_refused(Source(item.path), None, item.error))
+        else:
+            reports.append(_left_out(item))
+    if not was_there:
+        _remove_empty(folder)
     warnings = dict.fromkeys(warning for report in reports for warning in report.warnings)
+    unasked = installed_readers().warnings() if kind is None else ()
     return ImportFinding(
-        settings={"map_digest": known.digest, "as": kind, "why": {"as": "detected by content"}},
-        warnings=tuple(warnings),
+        settings={"map_digest": known.digest, "as": kind, "why": {"as": "detected by content"}}
+        if kind is None
+        else {"map_digest": known.digest, "as": kind},
+        warnings=(*unasked, *warnings),
         sources_read=tuple(reports),
         study=str(study),
     )
 
 
-def _refuse_other_folder(study: Path) -> None:
-    if (
-        study.exists()
-        and not Study.is_study(study)
-        and (not study.is_dir() or any(study.iterdir()))
-    ):
+def _expand(location: str, evidence_map: EvidenceMap, kind: str | None) -> list[Found]:
+    Source(location).refuse_unreadable()
+    if Study.is_study(location):
+        raise InputError("is a study itself", file=location, fix="name its sources")
+    return expand(location, evidence_map, kind)
+
+
+def _check_study(study: Path, evidence_map: EvidenceMap) -> bool:
+    """Whether the study is there; refuse any other folder, and a map of other classes."""
+    if Study.is_study(study):
+        held = Study.open(study)
+        if (held.classes, held.outside) != (evidence_map.classes, evidence_map.outside):
+            raise InputError(
+                f"the study has the classes {', '.join(held.classes)} (outside: "
+                f"{', '.join(held.outside)}), the map {', '.join(evidence_map.classes)} "
+                f"(outside: {', '.join(evidence_map.outside)})",
+                file=str(study),
+                fix=f"write classes: [{', '.join(held.classes)}] and outside: "
+                f"[{', '.join(held.outside)}] in the map, or import into another study",
+            )
+        return True
+    if study.exists() and (not study.is_dir() or any(study.iterdir())):
         raise InputError(
             "exists and is no study", file=str(study), fix="name a new folder, or a study"
         )
+    return False
+
+
+def _remove_empty(study: Path) -> None:
+    """Remove what was created for sources that were all refused in the end."""
+    if not Study.is_study(study) or Study.open(study).history():
+        return
+    (study / "study.json").unlink()
+    for folder in sorted((path for path in study.rglob("*") if path.is_dir()), reverse=True):
+        _remove_folder(folder)
+    _remove_folder(study)
+
+
+def _remove_folder(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        # Another writer is at work in it.
+        return
+
+
+def _left_out(item: LeftOut) -> SourceReport:
+    """A file that is no source: it has no rows to account for."""
+    return SourceReport(
+        item.path, None, rows_read=0, converted=0, skipped={item.why: 0}, why={"format": item.why}
+    )
 
 
 def _refused(
-    location: str,
-    name: str | None,
-    error: InputError,
-    rows: int = 0,
-    skipped: Mapping[str, int] | None = None,
+    source: Source, name: str | None, error: Exception, conversion: Conversion | None = None
 ) -> SourceReport:
-    lost = dict(skipped or {})
+    """A source of which nothing is written: every row that it does not skip has failed."""
+    rows = conversion.rows_read if conversion else 0
+    skipped = dict(conversion.skipped) if conversion else {}
+    said = error.at(source.shown) if isinstance(error, InputError) else error
     return SourceReport(
-        path=location,
+        path=source.shown,
         format=name,
         rows_read=rows,
         converted=0,
-        skipped=lost,
-        failed=rows - sum(lost.values()),
-        problems=(str(error.at(location)),),
-        why={} if name else {"format": "not recognised"},
+        skipped=skipped,
+        failed=rows - sum(skipped.values()),
+        problems=(str(said),),
+        why={} if name else {"format": "not read"},
     )
 
 
-def _import_one(item: Recognised, study: Path, evidence_map: EvidenceMap) -> SourceReport:
-    location, reader = item.source.location, item.reader
+def _import_one(item: Recognised, run: str, study: Path, evidence_map: EvidenceMap) -> SourceReport:
+    source, reader = item.source, item.reader
     try:
-        conversion = item.reader.read(item.source, evidence_map)
-    except InputError as error:
-        return _refused(location, reader.name, error)
+        conversion = convert(reader, source, evidence_map)
+    except (InputError, MissingExtraError) as error:
+        return _refused(source, reader.name, error)
     if conversion.failures:
         return SourceReport(
-            path=location,
+            path=source.shown,
             format=reader.name,
             rows_read=conversion.rows_read,
             converted=conversion.converted,
-            skipped=conversion.skipped,
+            skipped=dict(conversion.skipped),
             failed=len(conversion.failures),
-            problems=tuple(str(error.at(location)) for error in conversion.failures[:5]),
+            problems=tuple(
+                str(error.at(source.shown)) for error in conversion.failures[:_PROBLEMS]
+            ),
         )
-    engine = connect()
-    # Rows are written in the order of the source, so that a study repeats to the byte.
-    engine.execute("SET preserve_insertion_order = true")
     try:
-        evidence = admit(Converted(item.source, reader, conversion), evidence_map, engine)
-        table = evidence.rows.collect("pyarrow").to_arrow().cast(JUDGEMENTS)
-        options = {"default_rule": str(conversion.default_rule)} if conversion.default_rule else {}
-        committed = Study.open_or_create(study, evidence_map.classes, evidence_map.outside).add(
-            Import(
-                judgements=table,
-                source=location,
-                source_digest=_digest(item.source, table),
-                reader=reader.name,
-                reader_version=reader.version,
-                accounting=Accounting(
-                    rows_read=conversion.rows_read,
-                    converted=conversion.converted,
-                    skipped=dict(conversion.skipped),
-                    failed=0,
-                ),
-                evidence_map=evidence_map,
-                options=options,
-                judges=conversion.judges,
-                scales={
-                    judge: instrument.scale for judge, instrument in evidence.instruments.items()
-                },
-                targets=conversion.targets,
-                warnings=evidence.warnings,
-            )
+        table, added, warnings = _add(
+            Converted(source, reader, conversion, run), study, evidence_map
         )
     except InputError as error:
-        return _refused(location, reader.name, error, conversion.rows_read, conversion.skipped)
-    finally:
-        engine.close()
+        return _refused(source, reader.name, error, conversion)
     return SourceReport(
-        path=location,
+        path=source.shown,
         format=reader.name,
         rows_read=conversion.rows_read,
         converted=conversion.converted,
-        skipped=conversion.skipped,
-        failed=0,
+        skipped=dict(conversion.skipped),
         judgements=table.num_rows,
-        added=committed.added,
-        warnings=tuple(committed.warnings),
+        added=added,
+        warnings=tuple(warnings),
     )
+
+
+def _add(
+    read: Converted, study: Path, evidence_map: EvidenceMap
+) -> tuple[pa.Table, bool, Sequence[str]]:
+    """The judgements, whether they were written, and what must be known about them."""
+    source, reader, conversion = read.source, read.reader, read.conversion
+    with _ordered_engine() as engine:
+        evidence = admit(read, evidence_map, engine)
+        with noticing_damage(source.shown):
+            table = evidence.rows.collect("pyarrow").to_arrow().cast(JUDGEMENTS)
+    if not conversion.named and table.num_rows != conversion.rows_read:
+        raise InputError(
+            f"announces {conversion.rows_read:,} rows and holds {table.num_rows:,}",
+            file=source.shown,
+            fix="write it again",
+        )
+    options = {"default_rule": str(conversion.default_rule)} if conversion.default_rule else {}
+    held = Study.open_or_create(study, evidence_map.classes, evidence_map.outside)
+    committed = held.add(
+        Import(
+            judgements=table,
+            source=source.shown,
+            source_digest=_digest(source, table),
+            reader=reader.name,
+            reader_version=reader.version,
+            accounting=Accounting(
+                rows_read=conversion.rows_read,
+                converted=conversion.converted,
+                skipped=dict(conversion.skipped),
+                failed=0,
+            ),
+            evidence_map=evidence_map,
+            options=options,
+            judges=conversion.judges,
+            scales={judge: instrument.scale for judge, instrument in evidence.instruments.items()},
+            targets=conversion.targets,
+            warnings=evidence.warnings,
+        )
+    )
+    return table, committed.added, committed.warnings
+
+
+def _ordered_engine() -> duckdb.DuckDBPyConnection:
+    """An engine that keeps the order of the source, so that a study repeats to the byte."""
+    engine = connect()
+    engine.execute("SET preserve_insertion_order = true")
+    return engine
 
 
 def _digest(source: Source, table: pa.Table) -> str:
     """Digest of the bytes of a file or folder; of the judgements where a URL has no fixed bytes."""
-    digest = hashlib.sha256()
     if source.is_remote:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
-        digest.update(sink.getvalue())
-        return digest.hexdigest()
-    files = files_below(source.path) if source.is_folder else [source.path]
-    for path in files:
-        if source.is_folder:
-            digest.update(str(path.relative_to(source.path)).encode() + b"\x00")
-        with path.open("rb") as stream:
-            while chunk := stream.read(_CHUNK):
-                digest.update(chunk)
+        return hashlib.sha256(sink.getvalue()).hexdigest()
+    if not source.is_folder:
+        return _digest_of_file(source.path)
+    digest = hashlib.sha256()
+    for path in files_below(source.path):
+        name = path.relative_to(source.path).as_posix().encode(errors="surrogateescape")
+        digest.update(b"%d %s %s\n" % (len(name), name, _digest_of_file(path).encode()))
     return digest.hexdigest()
+
+
+def _digest_of_file(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", file=str(path)) from error

@@ -2,194 +2,310 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from safemetry.errors import InputError
 from safemetry.evidence.frames import ROW
 from safemetry.evidence.maps import EvidenceMap, Scale
+from safemetry.evidence.schema import Status
 from safemetry.evidence.success import SuccessRule
+from safemetry.readers import labels
 from safemetry.readers.conversion import Conversion
 from safemetry.readers.source import Source
-from safemetry.readers.tables import read_table, sample_table
+from safemetry.readers.table import Sample, Table
+from safemetry.readers.tables import read_sample, read_table
+from safemetry.readers.tidy import is_tidy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+JUDGE: Final = "matrix"
+HIGHEST_LEVEL: Final = 100
+"""Scales of attitude end at 100 at most; larger numbers are counts or measurements."""
 
 _TARGET_NAMES = ("target", "model")
-JUDGE = "matrix"
+_UNNAMED = ("", "Unnamed: 0", "__index_level_0__")
+"""What pandas and spreadsheets call a column of row names or row numbers."""
+_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_WORDS = ("True", "False", "true", "false", "TRUE", "FALSE")
+_GAPS = ("NA", "N/A", "NaN", "nan", "null", "None", "-")
+"""Words for an empty cell: they do not hide that a table is a matrix, and are refused in it."""
 
 
 class MatrixReader:
     """CSV or Parquet with a target column and a column of whole numbers for each item."""
 
-    name: ClassVar[str] = "matrix"
-    version: ClassVar[int] = 1
+    name = "matrix"
+    version = 1
 
     def recognises(self, source: Source) -> bool:
-        """Whether one column names targets and all others hold small whole numbers."""
-        return self.fits(source, EvidenceMap())
+        """Whether one column names targets and all others hold numbers."""
+        sample = read_sample(source)
+        return sample is not None and self.fits(sample, EvidenceMap())
 
-    def fits(self, source: Source, evidence_map: EvidenceMap) -> bool:
-        """Whether the file is a matrix; fractions are a matrix too, refused when read."""
-        sample = sample_table(source, evidence_map.encoding)
-        if sample is None:
+    def fits(self, sample: Sample, evidence_map: EvidenceMap) -> bool:
+        """Whether the table is a matrix; one of fractions is too, and is refused when read."""
+        table = sample.rows
+        if not table.num_rows or is_tidy(sample.names, evidence_map):
             return False
-        target = _target_column(sample, evidence_map)
-        if target is None or sample.num_columns < 3:
+        if labels.is_declared(sample.names, evidence_map):
             return False
-        return all(_is_numeric(sample[name]) for name in sample.column_names if name != target)
+        layout = _layout(table, evidence_map)
+        return (
+            layout is not None
+            and len(layout.items) > 1
+            and all(_holds_numbers(table[name]) for name in layout.items)
+        )
 
     def read(self, source: Source, evidence_map: EvidenceMap) -> Conversion:
-        """One judgement per cell, with the cell as its score.
+        """One judgement for each cell, with the cell as its score.
 
         Raises
         ------
         InputError
             For a fraction, a negative number or a text in a cell, or two rows of one target.
         """
-        table = read_table(source, evidence_map.encoding)
+        table = read_table(source, evidence_map.encoding, in_memory=True)
         wide = table.to_arrow()
-        target = _target_column(wide, evidence_map)
-        if target is None:
+        layout = _layout(wide, evidence_map)
+        if layout is None or not layout.items:
             raise InputError(
-                "no column names the targets",
-                file=source.location,
-                fix="call it target, or name it in the map: columns: {target: THEIR_NAME}",
+                "no column names the targets" if layout is None else "there is no item",
+                file=source.shown,
+                fix="call the column of the targets target or model, or add to the map: "
+                "columns: {target: THEIR_NAME}; every other column is an item",
             )
-        items = [name for name in wide.column_names if name not in {target, ROW}]
-        targets = wide[target].cast(pa.string()).to_pylist()
-        _check_targets(targets, source, table.header_lines, target)
-        cells = np.stack(
-            [_levels(wide[name], name, source, table.header_lines) for name in items], axis=1
+        cells = _Cells(source, table)
+        return _conversion(
+            np.stack([cells.levels(wide[name], name) for name in layout.items], axis=1),
+            cells.targets(wide[layout.target], layout.target),
+            layout,
+            source,
+            evidence_map,
         )
-        return _conversion(cells, targets, items, source, evidence_map)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Which column is what."""
+
+    target: str
+    items: tuple[str, ...]
+    row_numbers: str | None
+
+
+def _layout(table: pa.Table, evidence_map: EvidenceMap) -> _Layout | None:
+    """The target column and the items; None where no column names the targets."""
+    names = table.column_names
+    named = evidence_map.columns.get("target")
+    candidates = (named,) if named else _TARGET_NAMES
+    target = next((name for name in candidates if name in names), None)
+    if target is None and named is None:
+        texts = [name for name in names if not _holds_numbers(table[name])]
+        target = texts[0] if len(texts) == 1 else None
+    if target is None:
+        return None
+    numbers = next(
+        (n for n in names if n in _UNNAMED and n != target and _counts_rows(table[n])), None
+    )
+    items = tuple(name for name in names if name not in {target, numbers})
+    return _Layout(target, items, numbers)
+
+
+def _counts_rows(column: pa.ChunkedArray) -> bool:
+    try:
+        numbers = column.cast(pa.int64()).to_pylist()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return any(numbers == list(range(first, first + len(numbers))) for first in (0, 1))
+
+
+def _holds_numbers(column: pa.ChunkedArray) -> bool:
+    """Whether every cell is a number, true, false or empty."""
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return True
+    if pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        return True
+    if not _is_text(kind):
+        return False
+    texts = column.drop_null()
+    words = pc.is_in(texts, value_set=pa.array([*_WORDS, *_GAPS], kind))
+    fits = pc.or_(words, pc.match_substring_regex(texts, _NUMBER))
+    return pc.all(fits).as_py() is not False
+
+
+def _plain_numbers(column: pa.ChunkedArray) -> NDArray[np.float64] | None:
+    """Texts that are finite numbers or empty, as nearly all are; None where one is neither."""
+    try:
+        numbers = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    except pa.ArrowInvalid:
+        return None
+    finite = int(np.isfinite(numbers).sum())
+    return numbers if finite + column.null_count == len(numbers) else None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Reads columns of one table; its errors name the cell."""
+
+    source: Source
+    table: Table
+
+    def targets(self, column: pa.ChunkedArray, name: str) -> list[str]:
+        """The targets, each of which has one row."""
+        targets: list[str] = column.cast(pa.string()).to_pylist()
+        seen: set[str] = set()
+        for row, target in enumerate(targets):
+            if not target:
+                raise self._error("the cell is empty", row, name, "name the target of each row")
+            if target in seen:
+                raise self._error(
+                    f"target {target!r} has two rows",
+                    row,
+                    name,
+                    "give each target one row, or put repeated runs into a tidy table with epochs",
+                )
+            seen.add(target)
+        return targets
+
+    def levels(self, column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
+        """The cells of one item as whole numbers, -1 where empty."""
+        numbers = self._numbers(column, name)
+        empty = np.isnan(numbers)
+        whole = np.where(empty, -1, numbers)
+        for bad, problem in (
+            (~empty & (whole != np.floor(whole)), "is a fraction"),
+            (~empty & (whole < 0), "is negative"),
+            (~empty & (whole > HIGHEST_LEVEL), f"is above the highest level, {HIGHEST_LEVEL}"),
+        ):
+            if bad.any():
+                row = int(np.flatnonzero(bad)[0])
+                raise self._error(f"{numbers[row]:g} {problem}", row, name)
+        return whole.astype(np.int64)
+
+    def _numbers(self, column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
+        """The cells as numbers, NaN where empty."""
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        elif _is_text(column.type):
+            plain = _plain_numbers(column)
+            if plain is not None:
+                return plain
+            column = self._written_numbers(column, name)
+        try:
+            return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise self._error(f"{column[0].as_py()!r} is not a number", 0, name) from error
+
+    def _written_numbers(self, column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+        texts = pc.utf8_trim_whitespace(column)
+        texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts)
+        lower = pc.utf8_lower(texts)
+        truth = pc.case_when(
+            pc.make_struct(pc.equal(lower, "true"), pc.equal(lower, "false")), "1", "0"
+        )
+        texts = pc.coalesce(truth, texts)
+        wrong = pc.invert(pc.match_substring_regex(texts, _NUMBER))
+        if pc.any(wrong).as_py():
+            row = pc.index(wrong, value=True).as_py()
+            text = column[row].as_py()
+            fix = "leave the cell empty where there is no answer" if text in _GAPS else None
+            raise self._error(f"{text[:60]!r} is not a number", row, name, fix)
+        return texts
+
+    def _error(self, problem: str, row: int, name: str, fix: str | None = None) -> InputError:
+        header = self.table.header_lines
+        return InputError(
+            problem,
+            file=self.source.shown,
+            row=row + 1,
+            line=row + 1 + header if header else None,
+            column=name,
+            fix=fix
+            or "cells are whole numbers from 0 or empty; give the single responses in a tidy "
+            "table instead of averages, or cut a score into levels",
+        )
 
 
 def _conversion(
     cells: NDArray[np.int64],
-    targets: list[str],
-    items: list[str],
+    targets: Sequence[str],
+    layout: _Layout,
     source: Source,
     evidence_map: EvidenceMap,
 ) -> Conversion:
-    levels = int(cells.max(initial=0)) + 1
-    empty = cells.reshape(-1) < 0
-    shape = cells.shape
+    rows, columns = cells.shape
+    flat = cells.reshape(-1)
     judgements = pa.table(
         {
-            "target": pa.DictionaryArray.from_arrays(
-                np.repeat(np.arange(shape[0], dtype=np.int32), shape[1]), pa.array(targets)
-            ),
-            "item": pa.DictionaryArray.from_arrays(
-                np.tile(np.arange(shape[1], dtype=np.int32), shape[0]), pa.array(items)
-            ),
-            "judge": pa.array([JUDGE] * cells.size, pa.string()),
-            "score": pa.array(cells.reshape(-1).astype(np.float64), mask=empty),
-            "benchmark": pa.array([source.path.stem] * cells.size, pa.string()),
-            ROW: pa.array(np.repeat(np.arange(1, shape[0] + 1), shape[1])),
+            "target": _repeated(np.repeat(np.arange(rows), columns), targets),
+            "item": _repeated(np.tile(np.arange(columns), rows), layout.items),
+            "judge": _repeated(np.zeros(flat.size), [JUDGE]),
+            "score": pa.array(flat.astype(np.float64), mask=flat < 0),
+            "status": _repeated(flat < 0, [Status.OK, Status.MISSING]),
+            "benchmark": _repeated(np.zeros(flat.size), [Path(source.name).stem]),
+            ROW: pa.array(np.repeat(np.arange(1, rows + 1), columns)),
         }
     )
-    binary = levels <= 2
-    direction = "worse" if binary and evidence_map.rewarded == 0 else "safer"
+    highest = max(1, int(flat.max(initial=0)))
+    scale, rule, warnings = _meaning(highest, source, evidence_map)
+    if layout.row_numbers is not None:
+        warnings.append(
+            f"{source.name}: the column {layout.row_numbers!r} counts the rows and was left out."
+        )
     return Conversion(
         judgements=judgements,
-        rows_read=shape[0],
-        scales={JUDGE: Scale(scale_min=0, scale_max=max(1, levels - 1), higher_is=direction)},
-        default_rule=SuccessRule("at_least:1") if binary else None,
-        warnings=()
-        if binary
-        else (
-            f"The matrix has {levels} ordered levels, 0 to {levels - 1}; say which reward the "
-            "target, such as --success at_least:2.",
-        ),
+        rows_read=rows,
+        scales={JUDGE: scale},
+        default_rule=rule,
+        warnings=warnings,
     )
 
 
-def _target_column(table: pa.Table, evidence_map: EvidenceMap) -> str | None:
-    named = evidence_map.columns.get("target")
-    if named is not None:
-        return named if named in table.column_names else None
-    for name in _TARGET_NAMES:
-        if name in table.column_names:
-            return name
-    text = [name for name in table.column_names if not _is_numeric(table[name])]
-    return text[0] if len(text) == 1 else None
-
-
-def _is_numeric(column: pa.ChunkedArray) -> bool:
-    """Whether every cell is a number or empty."""
-    if (
-        pa.types.is_integer(column.type)
-        or pa.types.is_floating(column.type)
-        or pa.types.is_boolean(column.type)
-    ):
-        return True
-    if not pa.types.is_string(column.type):
-        return False
-    matches = pc.match_substring_regex(column.drop_null(), r"^\s*-?\d*\.?\d+\s*$")
-    return bool(pc.all(matches).as_py() is not False)
-
-
-def _check_targets(
-    targets: list[str | None], source: Source, header_lines: int, column: str
-) -> None:
-    seen: set[str] = set()
-    for row, target in enumerate(targets, start=1):
-        problem = "the cell is empty" if target is None else f"target {target!r} has two rows"
-        if target is None or target in seen:
-            raise InputError(
-                problem,
-                file=source.location,
-                row=row,
-                line=row + header_lines if header_lines else None,
-                column=column,
-                fix="give each target one row",
-            )
-        seen.add(target)
-
-
-def _levels(
-    column: pa.ChunkedArray, name: str, source: Source, header_lines: int
-) -> NDArray[np.int64]:
-    """The cells of one item as whole numbers, -1 where empty."""
-    try:
-        numbers = column.cast(pa.float64()).to_numpy()
-    except pa.ArrowInvalid as error:
-        texts = column.to_pylist()
-        row = next(i for i, text in enumerate(texts) if text and not _is_number(text))
-        raise _cell_error(
-            f"{texts[row]!r} is not a number", row, name, source, header_lines
-        ) from error
-    empty = np.isnan(numbers)
-    whole = np.where(empty, -1, numbers)
-    for bad, problem in (
-        (~empty & (whole != np.floor(whole)), "is a fraction"),
-        (~empty & (whole < 0), "is negative"),
-        (~empty & (whole > 1_000), "is no level of an ordered scale"),
-    ):
-        if bad.any():
-            row = int(np.flatnonzero(bad)[0])
-            raise _cell_error(f"{numbers[row]:g} {problem}", row, name, source, header_lines)
-    return whole.astype(np.int64)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _cell_error(problem: str, row: int, name: str, source: Source, header_lines: int) -> InputError:
-    return InputError(
-        problem,
-        file=source.location,
-        row=row + 1,
-        line=row + 1 + header_lines if header_lines else None,
-        column=name,
-        fix="cells are whole numbers from 0 or empty; give single responses in a tidy table "
-        "instead of averages, or cut them into levels",
+def _repeated(codes: NDArray[np.generic], values: Sequence[str]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes.astype(np.int32)), pa.array([str(value) for value in values])
     )
+
+
+def _meaning(
+    highest: int, source: Source, evidence_map: EvidenceMap
+) -> tuple[Scale, SuccessRule | None, list[str]]:
+    """Scale, success rule and warnings: what the benchmark rewards.
+
+    Raises
+    ------
+    InputError
+        Where the map rewards a value that does not occur.
+    """
+    rewarded = evidence_map.rewarded
+    if not 0 <= rewarded <= highest:
+        raise InputError(
+            f"the map rewards the cell value {rewarded}, but the cells run from 0 to {highest}",
+            file=source.shown,
+            fix=f"write rewarded: 0 to {highest}",
+        )
+    # Under `at_least` the worse side of a score is what is not rewarded, whatever the intent.
+    direction: Literal["safer", "worse"] = "safer" if highest > 1 or rewarded else "worse"
+    scale = Scale(scale_min=0, scale_max=highest, higher_is=direction)
+    if highest == 1:
+        return scale, SuccessRule("at_least:1"), []
+    if "rewarded" in evidence_map.model_fields_set and rewarded > 0:
+        return scale, SuccessRule(f"at_least:{rewarded}"), []
+    warning = (
+        f"The cells of {source.name} have {highest + 1} ordered levels, 0 to {highest}; say from "
+        f"which level on a response is rewarded, such as --success at_least:{highest}."
+    )
+    return scale, None, [warning]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
@@ -15,16 +16,17 @@ from safemetry.errors import InputError
 from safemetry.evidence import border
 from safemetry.evidence.engine import connect
 from safemetry.evidence.evidence import Evidence, assemble
-from safemetry.evidence.frames import ROW
-from safemetry.evidence.maps import EvidenceMap, make_map
+from safemetry.evidence.frames import from_arrow
+from safemetry.evidence.maps import EvidenceMap, FromColumn, Scale, make_map
 from safemetry.evidence.schema import JUDGEMENTS
 from safemetry.evidence.study import Study
 from safemetry.evidence.success import SuccessRule
 from safemetry.readers.conversion import Conversion, Reader
-from safemetry.readers.detect import STUDY, children_of, detect, reader_named
+from safemetry.readers.detect import STUDY, convert, installed_readers
+from safemetry.readers.locating import Found, LeftOut, Recognised, Refused, expand, run_names
 from safemetry.readers.source import Source
 
-NOT_RECOGNISED = "not recognised by any reader"
+_SHOWN: Final = 5
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,25 @@ class SourceReport:
     """What became of the rows of one source.
 
     `rows_read` = `converted` + all `skipped` + `failed`.
+
+    Parameters
+    ----------
+    path
+        The source as the user named it; of a URL without user, password and query.
+    format
+        Name of the reader, or None where none was found.
+    rows_read, converted, skipped, failed
+        What became of its rows; `skipped` by reason.
+    judgements
+        Judgements that the rows made.
+    added
+        Whether they were written; False where the study held them already.
+    problems
+        What went wrong, at most the first few.
+    warnings
+        What a reader of the numbers must know.
+    why
+        Why a value is null.
     """
 
     path: str
@@ -49,11 +70,20 @@ class SourceReport:
 
 @dataclass(frozen=True)
 class Converted:
-    """A source that was read."""
+    """A source that was read.
+
+    Parameters
+    ----------
+    source, reader, conversion
+        What was read, by what, with which result.
+    run
+        The run of rows that name none.
+    """
 
     source: Source
     reader: Reader
     conversion: Conversion
+    run: str
 
 
 def read_evidence(
@@ -78,117 +108,94 @@ def read_evidence(
     Raises
     ------
     InputError
-        For a source that is not there, that no reader recognises, or that holds a bad row.
+        For a source that is not there, that no reader recognises, that is named twice, or that
+        holds a bad row.
+    MissingExtraError
+        For a format that needs a package which is not installed.
     """
     known = make_map(evidence_map or {})
     engine = connection or connect()
-    found = [_open(source, known, kind, engine) for source in sources]
-    return found[0] if len(found) == 1 else _joined(found, engine)
-
-
-def _open(
-    location: str, evidence_map: EvidenceMap, kind: str | None, engine: duckdb.DuckDBPyConnection
-) -> Evidence:
-    if kind == STUDY or (kind is None and Study.is_study(location)):
-        return open_study(location, evidence_map, engine)
+    names = [str(source) for source in sources]
+    if not names:
+        raise InputError("there is nothing to read", fix="name a source")
+    opened: list[str | Found] = []
+    for name in names:
+        Source(name).refuse_unreadable()
+        if kind == STUDY or (kind is None and Study.is_study(name)):
+            opened.append(name)
+        else:
+            opened += expand(name, known, kind)
+    readable = [item for item in opened if isinstance(item, Recognised)]
+    _refuse_named_twice(opened)
+    runs = run_names(readable)
     parts = []
-    for item in expand(location, evidence_map, kind):
-        if isinstance(item, SourceReport):
-            continue
-        conversion = item.reader.read(item.source, evidence_map)
-        if conversion.failures:
-            raise conversion.failures[0].at(item.source.location)
-        parts.append(admit(Converted(item.source, item.reader, conversion), evidence_map, engine))
+    for item in opened:
+        if isinstance(item, str):
+            parts.append(open_study(item, known, engine))
+        elif isinstance(item, Refused):
+            raise item.error.at(item.path)
+        elif isinstance(item, Recognised):
+            parts.append(_read(item, runs[item.source.location], known, engine))
     if not parts:
         raise InputError(
             "no reader recognises anything here",
-            file=location,
+            file=names[0],
             fix="say what it is with --as, or name its columns with --map",
         )
-    return parts[0] if len(parts) == 1 else _joined(parts, engine)
+    evidence = parts[0] if len(parts) == 1 else _joined(parts, engine)
+    said = [*_left_out([item for item in opened if isinstance(item, LeftOut)])]
+    if readable and kind is None:
+        said += installed_readers().warnings()
+    return replace(evidence, warnings=(*said, *evidence.warnings))
 
 
-@dataclass(frozen=True)
-class Recognised:
-    """A source and the reader that will read it."""
-
-    source: Source
-    reader: Reader
-
-
-def expand(
-    location: str, evidence_map: EvidenceMap, kind: str | None
-) -> Iterable[Recognised | SourceReport]:
-    """The readable sources below a location; what no reader recognises in a folder is reported.
-
-    Raises
-    ------
-    InputError
-        Where the location does not exist, is ambiguous, or is a file that no reader recognises.
-    """
-    source = Source(location, evidence_map.limits)
-    if not source.is_remote and not source.path.exists():
-        raise InputError("no such file or folder", file=location)
-    if kind is not None:
-        yield Recognised(source, reader_named(kind))
-        return
-    if source.is_folder:
-        yield from _expand_folder(source, evidence_map)
-        return
-    reader = detect(source, evidence_map)
-    if reader is None:
-        raise _unrecognised(source)
-    yield Recognised(source, reader)
+def _refuse_named_twice(opened: Sequence[str | Found]) -> None:
+    """Refuse a source that two names lead to: its rows would count twice."""
+    seen: dict[Path | str, str] = {}
+    for item in opened:
+        if not isinstance(item, str | Recognised):
+            continue
+        location = item if isinstance(item, str) else item.source.location
+        is_remote = isinstance(item, Recognised) and item.source.is_remote
+        place = location if is_remote else Path(location).resolve()
+        if place in seen:
+            raise InputError(
+                "is named twice, as " + f"{seen[place]} and {location}"
+                if seen[place] != location
+                else "is named twice",
+                file=location,
+                fix="name it once: its rows would count twice",
+            )
+        seen[place] = location
 
 
-def _expand_folder(
-    folder: Source, evidence_map: EvidenceMap
-) -> Iterable[Recognised | SourceReport]:
-    """A folder is read as one source only if nothing else lies in it."""
-    reader = detect(folder, evidence_map)
-    children = children_of(folder.path)
-    if reader is not None and not _holds_others(children, evidence_map):
-        yield Recognised(folder, reader)
-        return
-    for path in children:
-        child = Source(str(path), evidence_map.limits)
-        if path.is_dir():
-            yield from _expand_folder(child, evidence_map)
-        elif (found := detect(child, evidence_map)) is not None:
-            yield Recognised(child, found)
-        else:
-            why = {"format": NOT_RECOGNISED}
-            yield SourceReport(str(path), None, 0, 0, {NOT_RECOGNISED: 0}, why=why)
+def _left_out(items: Sequence[LeftOut]) -> list[str]:
+    """One sentence about what folders hold beside the sources that were read."""
+    if not items:
+        return []
+    listed = ", ".join(f"{Path(item.path).name} ({item.why})" for item in items[:_SHOWN])
+    more = f" and {len(items) - _SHOWN:,} more" if len(items) > _SHOWN else ""
+    verb = "was" if len(items) == 1 else "were"
+    return [f"{listed}{more} {verb} left out."]
 
 
-def _holds_others(children: Sequence[Path], evidence_map: EvidenceMap) -> bool:
-    """Whether a file below is a source of its own."""
-    return any(
-        _holds_others(children_of(path), evidence_map)
-        if path.is_dir()
-        else detect(Source(str(path), evidence_map.limits), evidence_map) is not None
-        for path in children
-    )
-
-
-def _unrecognised(source: Source) -> InputError:
-    if not source.head.strip():
-        return InputError("the file is empty", file=source.location)
-    from safemetry.readers.tables import kind_of_table, read_table
-
-    if kind_of_table(source) is not None:
-        # Reading it fails with the precise place where the table is damaged.
-        table = read_table(source)
-        shown = ", ".join(table.columns[:12]) + (", ..." if len(table.columns) > 12 else "")
-        return InputError(
-            f"its columns ({shown}) make neither a tidy table (target, item, and label or score), "
-            "nor a label table, nor a matrix",
-            file=source.location,
-            fix="name the columns with --map, or say what it is with --as",
+def _read(
+    item: Recognised, run: str, evidence_map: EvidenceMap, engine: duckdb.DuckDBPyConnection
+) -> Evidence:
+    conversion = convert(item.reader, item.source, evidence_map)
+    if conversion.failures:
+        first = conversion.failures[0].at(item.source.shown)
+        if len(conversion.failures) == 1:
+            raise first
+        raise InputError(
+            f"{first.problem}; {len(conversion.failures):,} rows like it failed",
+            file=first.file,
+            row=first.row,
+            line=first.line,
+            column=first.column,
+            fix=first.fix,
         )
-    return InputError(
-        "no reader recognises it", file=source.location, fix="say what it is with --as"
-    )
+    return admit(Converted(item.source, item.reader, conversion, run), evidence_map, engine)
 
 
 def admit(
@@ -205,14 +212,12 @@ def admit(
     named = evidence_map
     if conversion.named:
         named = evidence_map.model_copy(update={"columns": {}})
-    place = border.Place(source.location, conversion.header_lines, run=source.name)
-    try:
+    place = border.Place(source.shown, conversion.header_lines, run=read.run)
+    with noticing_damage(source.shown):
         rows, instruments = border.admit(
             conversion.judgements, engine, named, scales=conversion.scales, place=place
         )
-        evidence = assemble(rows, instruments, evidence_map, sources=[source.location])
-    except duckdb.Error as error:
-        raise _damaged(source, error) from error
+        evidence = assemble(rows, instruments, evidence_map, sources=[source.shown])
     return replace(
         evidence,
         warnings=(*conversion.warnings, *evidence.warnings),
@@ -222,9 +227,20 @@ def admit(
     )
 
 
-def _damaged(source: Source, error: duckdb.Error) -> InputError:
-    said = str(error).partition("\n")[0]
-    return InputError(f"cannot be read ({said})", file=source.location, fix="write it again")
+@contextmanager
+def noticing_damage(file: str) -> Iterator[None]:
+    """Turn an error of the engine, which reads files as it counts, into one about the file."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise InputError(
+            "does not fit into the memory that counting may use",
+            file=file,
+            fix="set SAFEMETRY_MEMORY to more, such as 4GB",
+        ) from error
+    except duckdb.Error as error:
+        said = " ".join(str(error).partition("\n")[0].split())[:200]
+        raise InputError(f"is damaged ({said})", file=file, fix="write it again") from error
 
 
 def open_study(
@@ -232,8 +248,9 @@ def open_study(
 ) -> Evidence:
     """The evidence of a study, with its corrections applied.
 
-    A map given beside the study adds what its import left open, such as the direction of a score;
-    the class order stays that of the study.
+    A map given beside the study says what its import left open, such as the direction of a score.
+    What the import has translated stays: columns, labels and statuses are those of the study, and
+    its class order too.
 
     Raises
     ------
@@ -244,24 +261,24 @@ def open_study(
     commits = [commit for commit in study.commits() if commit.origin is not None]
     if not commits:
         raise InputError("the study is empty", file=location, fix="import something into it")
-    known = evidence_map.model_copy(
-        update={"classes": study.classes, "outside": study.outside, "columns": {}}
-    )
-    records = study.judges()
-    rows, instruments = border.admit(
-        study.tidy(engine),
-        engine,
-        known,
-        scales={record.identity.name: record.scale for record in records},
-        place=border.Place(location),
-    )
-    evidence = assemble(rows, instruments, known, sources=[location])
+    with noticing_damage(location):
+        rows = study.tidy(engine)
+        known = _for_study(study, evidence_map, engine)
+        records = study.judges()
+        admitted, instruments = border.admit(
+            rows,
+            engine,
+            known,
+            scales={record.identity.name: record.scale for record in records},
+            place=border.Place(location),
+        )
+        evidence = assemble(admitted, instruments, known, sources=[location])
+        targets = study.table(engine, "targets").to_arrow_table().to_pylist()
     rules = {
         str(commit.origin.other_options.get("default_rule", "comply"))
         for commit in commits
         if commit.origin is not None
     }
-    targets = study.table(engine, "targets").to_arrow_table().to_pylist()
     warnings = dict.fromkeys(warning for commit in commits for warning in commit.warnings)
     return replace(
         evidence,
@@ -274,6 +291,35 @@ def open_study(
     )
 
 
+def _for_study(
+    study: Study, evidence_map: EvidenceMap, engine: duckdb.DuckDBPyConnection
+) -> EvidenceMap:
+    """The part of a map that still applies to judgements which a map has translated already."""
+    intent = None if isinstance(evidence_map.intent, FromColumn) else evidence_map.intent
+    if intent is not None:
+        stated = study.table(engine, "items").filter("intent IS NOT NULL").limit(1).fetchall()
+        intent = None if stated else intent
+    return evidence_map.model_copy(
+        update={
+            "classes": study.classes,
+            "outside": study.outside,
+            "columns": {},
+            "constants": {},
+            "labels": {},
+            "label_columns": None,
+            "status": None,
+            "intent": intent,
+            "judges": {
+                name: scale.model_copy(update={"labels": {}})
+                for name, scale in evidence_map.judges.items()
+            },
+        }
+    )
+
+
+# --- several sources ------------------------------------------------------------------------------
+
+
 def _joined(parts: Sequence[Evidence], engine: duckdb.DuckDBPyConnection) -> Evidence:
     """Several sources as one.
 
@@ -284,8 +330,9 @@ def _joined(parts: Sequence[Evidence], engine: duckdb.DuckDBPyConnection) -> Evi
     """
     first = parts[0]
     instruments: dict[str, border.Instrument] = {}
+    tables = []
     for part in parts:
-        if part.map.classes != first.map.classes:
+        if (part.map.classes, part.map.outside) != (first.map.classes, first.map.outside):
             raise InputError(
                 f"{part.sources[0]} orders its classes {', '.join(part.map.classes)}, "
                 f"{first.sources[0]} {', '.join(first.map.classes)}",
@@ -293,25 +340,39 @@ def _joined(parts: Sequence[Evidence], engine: duckdb.DuckDBPyConnection) -> Evi
             )
         for judge, instrument in part.instruments.items():
             instruments[judge] = _merged(judge, instruments.get(judge), instrument)
-    table = pa.concat_tables(
-        [part.rows.collect("pyarrow").to_arrow().cast(JUDGEMENTS) for part in parts]
-    )
-    from safemetry.evidence.frames import from_arrow
-
+        with noticing_damage(part.sources[0]):
+            tables.append(part.rows.collect("pyarrow").to_arrow().cast(JUDGEMENTS))
     joined = assemble(
-        from_arrow(table, engine),
+        from_arrow(pa.concat_tables(tables), engine),
         instruments,
         first.map,
         sources=[name for part in parts for name in part.sources],
     )
+    targets, differing = _settings(parts)
+    warnings = dict.fromkeys(warning for part in parts for warning in part.warnings)
     rules = {part.default_rule for part in parts}
     return replace(
         joined,
-        warnings=(*dict.fromkeys(w for part in parts for w in part.warnings), *joined.warnings),
+        warnings=(*warnings, *differing, *joined.warnings),
         default_rule=rules.pop() if len(rules) == 1 else SuccessRule(),
-        identities=tuple(dict.fromkeys(i for part in parts for i in part.identities)),
-        targets={name: settings for part in parts for name, settings in part.targets.items()},
+        identities=tuple({i.digest: i for part in parts for i in part.identities}.values()),
+        targets=targets,
+        unjudged=sum(part.unjudged for part in parts),
     )
+
+
+def _settings(parts: Sequence[Evidence]) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
+    """Target -> its settings, and a sentence for each target that ran with different ones."""
+    settings: dict[str, Mapping[str, Any]] = {}
+    differing: dict[str, None] = {}
+    for part in parts:
+        for target, stated in part.targets.items():
+            if target in settings and dict(settings[target]) != dict(stated):
+                differing[target] = None
+            settings.setdefault(target, stated)
+    return settings, [
+        f"Target {target!r} ran with different settings in these sources." for target in differing
+    ]
 
 
 def _merged(
@@ -321,19 +382,18 @@ def _merged(
         return new
     if known.scale != new.scale:
         raise InputError(
-            f"judge {judge!r} has two scales", fix="declare one under judges in the map"
+            f"judge {judge!r} has two scales, {_said(known.scale)} and {_said(new.scale)}",
+            fix="declare one under judges in the map, or read the sources one by one",
         )
-    return border.Instrument(known.scale, known.labels | new.labels, known.scored or new.scored)
+    calls = (known.last_call, new.last_call)
+    return replace(
+        known,
+        labels=known.labels | new.labels,
+        scored=known.scored or new.scored,
+        last_call=None if None in calls else max(call for call in calls if call is not None),
+    )
 
 
-__all__ = [
-    "NOT_RECOGNISED",
-    "ROW",
-    "Converted",
-    "Recognised",
-    "SourceReport",
-    "admit",
-    "expand",
-    "open_study",
-    "read_evidence",
-]
+def _said(scale: Scale) -> str:
+    stated = {name: value for name, value in scale.model_dump().items() if value}
+    return ", ".join(f"{name} {value}" for name, value in stated.items()) or "one undeclared"

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import stat
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Never
+from urllib.parse import urlsplit, urlunsplit
 
 from safemetry.errors import InputError
 from safemetry.evidence.maps import Limits
 from safemetry.extras import require
 
 HEAD_BYTES = 65_536
+_BLOCK = 4 * 2**20
 _UTF8_BOM = b"\xef\xbb\xbf"
 _REPLACEMENT_HINT = "save it as UTF-8, or name its encoding in the map (encoding: cp1252)"
 
@@ -24,6 +28,10 @@ def not_a_number(constant: str) -> Never:
     """Refuse the constants that JSON does not have; pass as `parse_constant`."""
     msg = f"{constant} is not a JSON value"
     raise ValueError(msg)
+
+
+def _strict_json(text: str) -> Any:
+    return json.loads(text, parse_constant=not_a_number)
 
 
 @dataclass(frozen=True)
@@ -51,32 +59,108 @@ class Source:
         """The local path."""
         return Path(self.location)
 
+    @cached_property
+    def shown(self) -> str:
+        """The location as it may be shown and kept: of a URL without user, password and query."""
+        if not self.is_remote:
+            return self.location
+        parts = urlsplit(self.location)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
     @property
     def name(self) -> str:
-        """The last part of the location: what error messages and `source_file` show."""
-        return self.location.rstrip("/").rpartition("/")[2] or self.location
+        """The last part of the location, which is the run of rows that name none."""
+        return self.shown.rstrip("/").rpartition("/")[2] or self.shown
 
     @property
     def is_folder(self) -> bool:
         """Whether this is a local folder."""
-        return not self.is_remote and self.path.is_dir()
+        try:
+            return not self.is_remote and stat.S_ISDIR(self.path.stat().st_mode)
+        except (OSError, ValueError):
+            return False
+
+    def refuse_unreadable(self) -> None:
+        """Refuse a path where there is nothing, or neither a file nor a folder.
+
+        Raises
+        ------
+        InputError
+            A pipe would be waited for, and a device never ends. Also for a URL of a protocol that
+            fsspec does not know, or lacks a package for.
+        MissingExtraError
+            For a URL, where fsspec is not installed.
+        """
+        if self.is_remote:
+            try:
+                require("fsspec").get_filesystem_class(urlsplit(self.location).scheme)
+            except (ValueError, ImportError) as error:
+                raise self._unreadable(error) from error
+            return
+        try:
+            mode = self.path.stat().st_mode
+        except (OSError, ValueError) as error:
+            raise self._unreadable(error) from error
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise InputError(
+                "is neither a file nor a folder",
+                file=self.shown,
+                fix="save what it gives in a file, and name that",
+            )
+
+    def _unreadable(self, error: Exception) -> InputError:
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            return InputError("no such file or folder", file=self.shown)
+        said = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        said = said.replace(self.location, self.shown)
+        return InputError(f"cannot be read ({said or type(error).__name__})", file=self.shown)
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """The bytes of the source."""
+        """The bytes of the source.
+
+        Raises
+        ------
+        InputError
+            Where it cannot be opened or read.
+        """
+        self.refuse_unreadable()
+        opener = self._open_remote if self.is_remote else self.path.open
         try:
-            if self.is_remote:
-                with require("fsspec").open(self.location, "rb") as stream:
-                    yield stream
-            else:
-                with self.path.open("rb") as stream:
-                    yield stream
-        except FileNotFoundError as error:
-            raise InputError("no such file or folder", file=self.location) from error
+            with opener("rb") as stream:
+                yield stream
         except OSError as error:
-            raise InputError(
-                f"cannot be read ({error.strerror or error})", file=self.location
-            ) from error
+            raise self._unreadable(error) from error
+
+    def _open_remote(self, mode: str) -> Any:
+        fsspec = require("fsspec")
+        try:
+            return fsspec.open(self.location, mode).open()
+        except Exception as error:  # each protocol raises errors of its own
+            raise self._unreadable(error) from error
+
+    @contextmanager
+    def local_copy(self) -> Iterator[Path]:
+        """A local file with the bytes of the source: itself, or a copy of what a URL gives.
+
+        Raises
+        ------
+        InputError
+            Where it cannot be read, or a URL gives more than the limit for tables.
+        """
+        self.refuse_unreadable()
+        if not self.is_remote:
+            yield self.path
+            return
+        with tempfile.TemporaryDirectory(prefix="safemetry-") as folder:
+            copy, total = Path(folder) / "copy", 0
+            with self.open() as stream, copy.open("wb") as target:
+                while block := stream.read(_BLOCK):
+                    total += len(block)
+                    if total > self.limits.table_bytes:
+                        raise self.too_large(self.limits.table_bytes, "table_bytes")
+                    target.write(block)
+            yield copy
 
     @cached_property
     def head(self) -> bytes:
@@ -89,6 +173,7 @@ class Source:
     @cached_property
     def size(self) -> int | None:
         """Size in bytes, or None for a URL."""
+        self.refuse_unreadable()
         return None if self.is_remote else self.path.stat().st_size
 
     def read_bytes(self) -> bytes:
@@ -99,14 +184,14 @@ class Source:
         if len(content) > limit:
             raise self.too_large(limit, "document_bytes")
         if not content:
-            raise InputError("the file is empty", file=self.location)
+            raise InputError("the file is empty", file=self.shown)
         return content.removeprefix(_UTF8_BOM)
 
     def too_large(self, limit: int, name: str) -> InputError:
         """The error for a source above one of its limits."""
         return InputError(
             f"is larger than the limit of {limit:,} bytes",
-            file=self.location,
+            file=self.shown,
             fix=f"raise limits.{name} in the map if you trust the file",
         )
 
@@ -122,7 +207,7 @@ class Source:
             at = (line or 1) + content.count(b"\n", 0, error.start)
             raise InputError(
                 f"byte {content[error.start]:#04x} is not UTF-8",
-                file=self.location,
+                file=self.shown,
                 line=at,
                 fix=_REPLACEMENT_HINT,
             ) from error
@@ -147,12 +232,12 @@ class Source:
         except json.JSONDecodeError as error:
             raise InputError(
                 f"is damaged or cut short ({error.msg} at character {error.pos:,})",
-                file=self.location,
+                file=self.shown,
                 line=error.lineno,
                 fix="export it again",
             ) from error
         except (ValueError, RecursionError) as error:
-            raise InputError(f"is not valid JSON ({error})", file=self.location) from error
+            raise InputError(f"is not valid JSON ({error})", file=self.shown) from error
 
     def read_lines(self) -> Iterator[tuple[int, bytes]]:
         """Lines with their numbers from 1, blank lines left out.
@@ -172,7 +257,7 @@ class Source:
                 if len(line) > self.limits.line_bytes:
                     raise InputError(
                         f"is longer than the limit of {self.limits.line_bytes:,} bytes",
-                        file=self.location,
+                        file=self.shown,
                         line=number,
                         fix="raise limits.line_bytes in the map if you trust the file",
                     )
@@ -184,23 +269,35 @@ class Source:
                     seen = True
                     yield number, line
         if not seen:
-            raise InputError("the file is empty", file=self.location)
+            raise InputError("the file is empty", file=self.shown)
 
-    def read_json_line(self, number: int, line: bytes) -> Any:
-        """One line as a JSON value; NaN and infinities are refused."""
+    def read_json_line(
+        self, number: int, line: bytes, decode: Callable[[str], Any] = _strict_json
+    ) -> Any:
+        """One line as a JSON value.
+
+        Parameters
+        ----------
+        number
+            Number of the line, from 1.
+        line
+            Its bytes.
+        decode
+            What reads the text; by default JSON without NaN and infinities.
+        """
         text = self.decode(line, line=number)
         try:
-            return json.loads(text, parse_constant=not_a_number)
+            return decode(text)
         except json.JSONDecodeError as error:
             raise InputError(
                 f"is damaged or cut short ({error.msg} at character {error.colno:,})",
-                file=self.location,
+                file=self.shown,
                 line=number,
                 fix="export it again, or remove the line",
             ) from error
         except (ValueError, RecursionError) as error:
             raise InputError(
-                f"is not valid JSON ({error})", file=self.location, line=number
+                f"is not valid JSON ({error})", file=self.shown, line=number
             ) from error
 
 

@@ -1,0 +1,306 @@
+"""Whatever the user names becomes evidence, or one error says why not; nothing is passed over."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from safemetry import SuccessRule
+from safemetry.errors import InputError, MissingExtraError
+from safemetry.readers import import_sources, read_evidence
+
+TIDY = "target,item,label\nm,1,comply\nm,2,refuse\n"
+
+
+def put(folder: Path, name: str, text: str = TIDY) -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return str(path)
+
+
+def rows(*sources, **options) -> list[dict[str, object]]:
+    table = read_evidence(*map(str, sources), **options).rows.collect("pyarrow").to_arrow()
+    return sorted(table.to_pylist(), key=lambda row: (row["run"], row["item"], row["judge"]))
+
+
+# --- runs -------------------------------------------------------------------------------------
+
+
+def test_a_run_is_called_by_its_file(tmp_path):
+    assert {row["run"] for row in rows(put(tmp_path, "deep/a.csv"))} == {"a.csv"}
+
+
+def test_files_of_one_name_are_runs_of_their_own(tmp_path):
+    for folder in ("x/one", "x/two", "y/two"):
+        put(tmp_path, f"{folder}/results.csv")
+    put(tmp_path, "x/other.csv")
+    names = {row["run"] for row in rows(tmp_path)}
+    assert names == {"one/results.csv", "x/two/results.csv", "y/two/results.csv", "other.csv"}
+
+
+def test_the_column_run_has_the_word(tmp_path):
+    one = put(tmp_path, "a/r.csv", "run,target,item,label\nr1,m,1,comply\n")
+    two = put(tmp_path, "b/r.csv", "run,target,item,label\nr2,m,1,comply\n")
+    assert {row["run"] for row in rows(one, two)} == {"r1", "r2"}
+
+
+def test_a_source_named_twice_is_refused(tmp_path):
+    one = put(tmp_path, "a.csv")
+    (tmp_path / "link.csv").symlink_to(one)
+    for sources in ([one, one], [one, str(tmp_path)], [one, str(tmp_path / "link.csv")]):
+        with pytest.raises(InputError, match="is named twice"):
+            read_evidence(*sources)
+
+
+# --- folders ----------------------------------------------------------------------------------
+
+
+def test_a_folder_gives_the_evidence_of_its_files_and_says_what_it_left_out(tmp_path):
+    put(tmp_path, "a.csv")
+    put(tmp_path, "deep/b.csv", TIDY.replace("\nm,", "\nn,"))
+    put(tmp_path, "README.md", "Some words, no table.\n")
+    put(tmp_path, "items.csv", "item_id,type\n1,x\n")
+    put(tmp_path, "empty.csv", "")
+    put(tmp_path, ".hidden.csv")
+    evidence = read_evidence(str(tmp_path))
+    assert evidence.targets_seen == ("m", "n")
+    (warning,) = evidence.warnings
+    unknown = "not recognised by any reader"
+    assert warning == (
+        f"README.md ({unknown}), empty.csv (empty), items.csv ({unknown}) were left out."
+    )
+
+
+def test_a_damaged_file_in_a_folder_is_an_error(tmp_path):
+    put(tmp_path, "a.csv")
+    put(tmp_path, "b.csv", "target,item,label\nm,1\n")
+    with pytest.raises(InputError, match=r"b\.csv, row 1"):
+        read_evidence(str(tmp_path))
+    (tmp_path / "b.csv").write_bytes(b"PAR1" + bytes(100))
+    with pytest.raises(InputError, match=r"b\.csv: is damaged or cut short"):
+        read_evidence(str(tmp_path))
+
+
+@pytest.mark.parametrize("make", ["dead link", "pipe", "two formats"])
+def test_what_cannot_be_read_in_a_folder_is_an_error(tmp_path, make):
+    put(tmp_path, "a.csv")
+    if make == "dead link":
+        (tmp_path / "b").symlink_to(tmp_path / "gone")
+    elif make == "pipe":
+        os.mkfifo(tmp_path / "b")
+    else:
+        put(tmp_path, "b", "target,item,label,x,y\nm,1,comply,comply,comply\n")
+    with pytest.raises(InputError) as caught:
+        read_evidence(str(tmp_path))
+    assert str(tmp_path / "b") in str(caught.value)
+
+
+def test_a_folder_without_anything_to_read_is_refused(tmp_path):
+    folder = tmp_path / "void"
+    folder.mkdir()
+    with pytest.raises(InputError, match="the folder is empty"):
+        read_evidence(str(folder))
+    put(folder, "README.md", "Words.\n")
+    with pytest.raises(InputError, match="no reader recognises anything here"):
+        read_evidence(str(folder))
+
+
+def test_a_folder_that_cannot_be_listed_is_refused(tmp_path, monkeypatch):
+    put(tmp_path, "deep/a.csv")
+    listed = Path.iterdir
+
+    def refuse(path):
+        if path.name == "deep":
+            raise PermissionError(13, "Permission denied")
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(InputError, match=r"deep: cannot be listed \(Permission denied\)"):
+        read_evidence(str(tmp_path))
+
+
+def test_a_link_to_a_folder_is_not_followed(tmp_path):
+    put(tmp_path, "logs/a.csv")
+    (tmp_path / "logs" / "again").symlink_to(tmp_path / "logs")
+    evidence = read_evidence(str(tmp_path / "logs"))
+    assert evidence.warnings == ("again (a link to a folder) was left out.",)
+
+
+def test_a_study_in_a_folder_is_not_read_as_its_parts(tmp_path):
+    source = put(tmp_path, "a.csv")
+    import_sources([source], tmp_path / "study")
+    evidence = read_evidence(str(tmp_path))
+    assert len(evidence.rows.collect().to_arrow()) == 2
+    assert evidence.warnings == ("study (a study, which is named by itself) was left out.",)
+
+
+def test_as_applies_to_the_files_of_a_folder(tmp_path):
+    put(tmp_path, "a.csv", "target,item,label,x,y\nm,1,comply,comply,comply\n")
+    put(tmp_path, "README.md", "Words.\n")
+    assert {row["judge"] for row in rows(tmp_path, kind="labels")} == {"x", "y"}
+    assert {row["judge"] for row in rows(tmp_path, kind="tidy")} == {"judge"}
+    with pytest.raises(InputError, match="holds nothing that garak can read"):
+        read_evidence(str(tmp_path), kind="garak")
+
+
+def test_a_helm_tree_is_one_source_unless_others_lie_in_it(tmp_path, shared):
+    run = shared / "formats/helm/air_bench_2024_gpt-4o"
+    tree = tmp_path / "runs"
+    for suite in ("v1", "v2"):
+        shutil.copytree(run, tree / suite / "air_bench_2024:model=openai_gpt-4o")
+    assert read_evidence(str(tree)).sources == (str(tree),)
+    assert read_evidence(str(tree), kind="helm").sources == (str(tree),)
+    put(tree, "notes.md", "Words.\n")
+    assert read_evidence(str(tree)).sources == (str(tree),)
+    table = put(tree, "table.csv")
+    assert table in read_evidence(str(tree)).sources
+
+
+# --- several sources --------------------------------------------------------------------------
+
+
+def test_sources_are_joined(tmp_path):
+    one, two = put(tmp_path, "a.csv"), put(tmp_path, "b.csv", TIDY.replace("\nm,", "\nn,"))
+    assert len(rows(one, two)) == 4
+    assert read_evidence(one, two).sources == (one, two)
+
+
+def test_a_judge_with_two_scales_is_refused(tmp_path):
+    one = put(tmp_path, "a.csv", "model,a,b\nm,1,0\n")
+    two = put(tmp_path, "b.csv", "model,a,b\nm,2,0\n")
+    with pytest.raises(InputError, match=r"'matrix' has two scales.*scale_max 1.*scale_max 2"):
+        read_evidence(one, two)
+
+
+def test_a_rule_that_all_sources_share_is_kept(tmp_path):
+    one = put(tmp_path, "a.csv", "model,a,b\nm,1,0\n")
+    two = put(tmp_path, "b.csv", "model,a,b\nn,1,0\n")
+    assert read_evidence(one, two).default_rule == SuccessRule("at_least:1")
+    assert read_evidence(one, put(tmp_path, "c.csv")).default_rule == SuccessRule()
+
+
+def test_nothing_is_no_source():
+    with pytest.raises(InputError, match="there is nothing to read"):
+        read_evidence()
+
+
+# --- studies ----------------------------------------------------------------------------------
+
+LEFT_OPEN = "target,item,score,set\nm,1,0.5,x\nm,2,1,y\n"
+
+
+def study_of(tmp_path, text, **entries) -> str:
+    study = tmp_path / "study"
+    finding = import_sources([put(tmp_path, "a.csv", text)], study, evidence_map=entries)
+    assert finding.complete
+    return str(study)
+
+
+def test_a_map_beside_a_study_says_what_was_left_open(tmp_path):
+    study = study_of(tmp_path, LEFT_OPEN)
+    scale = {"scale_min": 0, "scale_max": 1, "higher_is": "worse"}
+    entries = {"judges": {"judge": scale}, "intent": "harmful"}
+    assert read_evidence(study).instruments["judge"].scale.higher_is is None
+    told = read_evidence(study, evidence_map=entries)
+    assert told.instruments["judge"].scale.higher_is == "worse"
+    assert {row["intent"] for row in rows(study, evidence_map=entries)} == {"harmful"}
+
+
+def test_the_map_of_the_import_may_be_named_again(tmp_path):
+    entries = {
+        "columns": {"category": "set"},
+        "constants": {"attack": "none"},
+        "intent": {"column": "set", "values": {"x": "harmful", "y": "benign"}},
+        "status": {"column": "set", "values": {"x": "ok", "y": "no_response"}},
+        "judges": {"judge": {"scale_min": 0, "scale_max": 1, "higher_is": "worse"}},
+    }
+    study = study_of(tmp_path, LEFT_OPEN, **entries)
+    assert rows(study) == rows(study, evidence_map=entries)
+    assert [row["intent"] for row in rows(study)] == ["harmful", "benign"]
+
+
+def test_labels_are_translated_once(tmp_path):
+    entries = {"labels": {"refuse": "evasive", "evasive": "comply"}}
+    study = study_of(tmp_path, "target,item,label\nm,1,refuse\nm,2,evasive\n", **entries)
+    assert [row["label"] for row in rows(study)] == ["evasive", "comply"]
+    assert rows(study, evidence_map=entries) == rows(study)
+    by_judge = {"judges": {"judge": entries}}
+    other = tmp_path / "other"
+    import_sources([str(tmp_path / "a.csv")], other, evidence_map=by_judge)
+    assert [row["label"] for row in rows(other)] == ["evasive", "comply"]
+    assert [row["label"] for row in rows(other, evidence_map=by_judge)] == ["evasive", "comply"]
+
+
+def test_a_constant_intent_does_not_overrule_the_study(tmp_path):
+    entries = {"intent": {"column": "set", "values": {"x": "harmful", "y": "benign"}}}
+    study = study_of(tmp_path, LEFT_OPEN, **entries)
+    assert rows(study, evidence_map={"intent": "harmful"}) == rows(study)
+
+
+def test_a_study_and_a_table_are_joined(tmp_path):
+    study = study_of(tmp_path, TIDY)
+    assert len(rows(study, put(tmp_path, "b.csv"))) == 4
+    with pytest.raises(InputError, match="is named twice"):
+        read_evidence(study, study)
+
+
+def test_as_study_is_for_studies(tmp_path):
+    with pytest.raises(InputError, match="is no study"):
+        read_evidence(put(tmp_path, "a.csv"), kind="study")
+
+
+# --- addresses --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def memory():
+    """A file system in memory, which fsspec opens like a remote one."""
+    fsspec = pytest.importorskip("fsspec")
+    files = fsspec.filesystem("memory")
+    yield files
+    files.rm("/", recursive=True)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_an_address_is_read(memory, name):
+    lines = '{"target": "m", "item": "1", "label": "comply"}\n'
+    memory.pipe(f"/logs/{name}", TIDY.encode() if name == "a.csv" else lines.encode())
+    found = rows(f"memory://logs/{name}")
+    assert {row["run"] for row in found} == {name}
+    assert {row["source_file"] for row in found} == {f"memory://logs/{name}"}
+
+
+def test_parquet_behind_an_address_is_read(memory, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"target": ["m"], "item": ["1"], "label": ["comply"]}), tmp_path / "a")
+    memory.pipe("/logs/a.parquet", (tmp_path / "a").read_bytes())
+    assert rows("memory://logs/a.parquet")[0]["label"] == "comply"
+
+
+def test_errors_about_an_address_show_no_secret(memory):
+    memory.pipe("/logs/a.csv", b"target,item,label\nm,1\n")
+    with pytest.raises(InputError, match=r"^memory://logs/a\.csv, row 1"):
+        read_evidence("memory://logs/a.csv")
+    for address in ("memory://user:secret@gone/b.csv", "klingon://secret:secret@host/b?q=secret"):
+        with pytest.raises(InputError) as caught:
+            read_evidence(address)
+        assert "secret" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_an_address_above_the_limit_is_refused(memory):
+    memory.pipe("/logs/a.csv", TIDY.encode())
+    with pytest.raises(InputError, match="table_bytes"):
+        read_evidence("memory://logs/a.csv", evidence_map={"limits": {"table_bytes": 10}})
+
+
+def test_an_absent_extra_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
+    with pytest.raises(MissingExtraError, match=r"safemetry\[remote\]"):
+        read_evidence("https://example.org/a.csv")
