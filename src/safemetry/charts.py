@@ -34,7 +34,7 @@ def interval_chart(table: Any, *, label: str = "scope.target") -> Any:
         if row.get("estimate") is not None
     ]
     name = label.replace(".", "_")
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = alt.Chart({"values": rows}).encode(
         y=alt.Y(f"{name}:N", title=None),
         color=alt.Color("metric:N", legend=None, scale=alt.Scale(range=list(PALETTE))),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,7 @@ import pytest
 
 from safemetry.errors import InputError, MixedIntentError
 from safemetry.evidence.evidence import as_evidence
-from safemetry.rates import RateSettings, count_labels, measure_rates
+from safemetry.rates import RateSettings, compare_rates, count_labels, cover, measure_rates
 from safemetry.rates.intervals import clopper_pearson, upper_bound, wilson
 from safemetry.rates.metrics import METRIC_NAMES
 from safemetry.simulate import simulate_clusters
@@ -671,3 +673,31 @@ def test_claims_cover_the_truth_of_clustered_attacks(rate, study_size):
     assert (ceilings >= rate).mean() >= 0.94 - error
     if rate > 0.05:
         assert coverage <= 0.97 + error
+
+
+def test_every_key_of_the_json_is_documented(assert_sound):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "rates.md").read_text(encoding="utf-8")
+    data = table(
+        ["comply", "refuse", "comply", "refuse"],
+        target=["m", "m", "n", "n"],
+        item=["1", "2"] * 2,
+        pair="p",
+        intent=["harmful", "benign"] * 2,
+    )
+    read = assert_sound(measure_rates(data, any_of=1, volume=10))
+    compared = assert_sound(compare_rates(data, "m", "n"))
+    grid = assert_sound(cover(data))["grid"]
+    claim = read["claims"][0]
+    shown = [
+        *(name for name in read if name not in {"schema", "command", "version", "warnings"}),
+        *claim,
+        *claim["scope"],
+        *claim["scope"]["items"],
+        *claim["missing"],
+        *claim["projection"],
+        *(key for part in ("pairs", "frontier", "any_of_k") for key in read[part][0]),
+        *compared["comparisons"][0],
+        *grid[0],
+    ]
+    undocumented = {key for key in shown if not re.search(rf"\b{key}\b", page)}
+    assert undocumented == set()

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import duckdb
 import narwhals.stable.v2 as nw
 import pyarrow as pa
 
@@ -32,6 +31,9 @@ from safemetry.evidence.schema import (
     Reason,
     Status,
 )
+
+if TYPE_CHECKING:
+    import duckdb
 
 _WHOLE_PATTERN: Final = r"^\s*[+-]?\d{1,18}\s*$"
 _REAL_PATTERN: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"

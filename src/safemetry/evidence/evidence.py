@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import duckdb
 import narwhals.stable.v2 as nw
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +17,9 @@ from safemetry.evidence.identity import JudgeIdentity
 from safemetry.evidence.maps import EvidenceMap, Scale, make_map
 from safemetry.evidence.schema import ITEM_COLUMNS, JUDGEMENTS, NAMES
 from safemetry.evidence.success import SuccessRule
+
+if TYPE_CHECKING:
+    import duckdb
 
 ITEM_KEY: Final = ("run", "item")
 _CONTEXT: Final = tuple(column.name for column in ITEM_COLUMNS)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import duckdb
 import narwhals.stable.v2 as nw
 import pyarrow as pa
 import pyarrow.compute as pc
 from narwhals.exceptions import DuplicateError
 
 from safemetry.errors import InputError
+
+if TYPE_CHECKING:
+    import duckdb
 
 ROW: Final = "source_row"
 _LAZY_ENGINES = {nw.Implementation.DUCKDB, nw.Implementation.PYSPARK}
@@ -41,7 +43,9 @@ def lazy(data: Any, connection: duckdb.DuckDBPyConnection) -> nw.LazyFrame[Any]:
             ) from error
         except DuplicateError as error:
             said = " ".join(str(error).split())
-            raise InputError(f"two columns have the same name ({said})", fix="rename one") from error
+            raise InputError(
+                f"two columns have the same name ({said})", fix="rename one"
+            ) from error
     if isinstance(frame, nw.LazyFrame):
         if frame.implementation in _LAZY_ENGINES:
             return frame

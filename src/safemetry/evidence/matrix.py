@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from safemetry.errors import InputError
 from safemetry.evidence.evidence import Evidence, as_evidence
@@ -17,6 +16,9 @@ from safemetry.evidence.maps import EvidenceMap
 from safemetry.evidence.outcomes import refuse_duplicates, responses
 from safemetry.evidence.schema import Intent
 from safemetry.evidence.success import SuccessRule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MISSING_CELL: Final = -1
 FLIP_CORRELATION: Final = -0.3

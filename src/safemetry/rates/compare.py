@@ -20,14 +20,23 @@ from safemetry.rates.measure import RateSettings, measure_counts
 from safemetry.rates.metrics import METRICS, Metric
 
 SOURCES: Final = (
-    "McNemar, Q. (1947). Note on the sampling error of the difference between correlated "
-    "proportions or percentages. Psychometrika 12, 153-157.",
-    "Tango, T. (1998). Equivalence test and confidence interval for the difference in proportions "
-    "for the paired-sample design. Statistics in Medicine 17, 891-908.",
-    "Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian "
-    "Journal of Statistics 6, 65-70.",
-    "Connor, R. J. (1987). Sample size for testing differences in proportions for the "
-    "paired-sample design. Biometrics 43, 207-211.",
+    (
+        "McNemar, Q. (1947). Note on the sampling error of the difference between correlated "
+        "proportions or percentages. Psychometrika 12, 153-157."
+    ),
+    (
+        "Tango, T. (1998). Equivalence test and confidence interval for the difference "
+        "in proportions "
+        "for the paired-sample design. Statistics in Medicine 17, 891-908."
+    ),
+    (
+        "Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian "
+        "Journal of Statistics 6, 65-70."
+    ),
+    (
+        "Connor, R. J. (1987). Sample size for testing differences in proportions for the "
+        "paired-sample design. Biometrics 43, 207-211."
+    ),
 )
 _COMPARED: Final = ("attack_success_rate", "help_rate", "refusal_rate", "rewarded_rate")
 RUN_PREFIX: Final = "run:"

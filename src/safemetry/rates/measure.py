@@ -33,12 +33,21 @@ from safemetry.rates.metrics import METRIC_NAMES, METRICS, REFUSAL_RATES, Metric
 from safemetry.rates.pairs import pair_counts
 
 SOURCES: Final = (
-    "Wilson, E. B. (1927). Probable inference, the law of succession, and statistical inference. "
-    "JASA 22, 209-212.",
-    "Clopper, C. J. & Pearson, E. S. (1934). The use of confidence or fiducial limits illustrated "
-    "in the case of the binomial. Biometrika 26, 404-413.",
-    "Korn, E. L. & Graubard, B. I. (1998). Confidence intervals for proportions with small "
-    "expected number of positive counts estimated from survey data. Survey Methodology 24, 193-201.",
+    (
+        "Wilson, E. B. (1927). Probable inference, the law of succession, and "
+        "statistical inference. "
+        "JASA 22, 209-212."
+    ),
+    (
+        "Clopper, C. J. & Pearson, E. S. (1934). The use of confidence or fiducial "
+        "limits illustrated "
+        "in the case of the binomial. Biometrika 26, 404-413."
+    ),
+    (
+        "Korn, E. L. & Graubard, B. I. (1998). Confidence intervals for proportions with small "
+        "expected number of positive counts estimated from survey data. Survey "
+        "Methodology 24, 193-201."
+    ),
 )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from safemetry.evidence.schema import Intent
 from safemetry.evidence.success import SuccessRule
 from safemetry.rates.counts import CountTable, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)

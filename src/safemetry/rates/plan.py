@@ -115,7 +115,7 @@ def plan_trials(
 
 @dataclass(frozen=True, kw_only=True)
 class ComponentsFinding(Finding):
-    """Where the variance of an outcome lies, and how precise plans of items and repeats would be."""
+    """Where the variance of an outcome lies, and how precise plans of repeats would be."""
 
     command: ClassVar[str] = "plan"
 
