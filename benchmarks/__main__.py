@@ -19,7 +19,7 @@ from benchmarks.timing import Row, printed
 
 SIZES = {
     "small": {"rows": 1_000_000, "repeats": 3, "records": 2_000, "samples": 500},
-    "full": {"rows": 20_000_000, "repeats": 5, "records": 20_000, "samples": 20_000},
+    "full": {"rows": 20_000_000, "repeats": 3, "records": 20_000, "samples": 20_000},
 }
 
 

@@ -30,6 +30,10 @@ def not_a_number(constant: str) -> Never:
     raise ValueError(msg)
 
 
+def _said(error: json.JSONDecodeError) -> str:
+    return error.msg.removesuffix(" at")
+
+
 def _strict_json(text: str) -> Any:
     return json.loads(text, parse_constant=not_a_number)
 
@@ -231,7 +235,7 @@ class Source:
             return json.loads(text, parse_constant=constant)
         except json.JSONDecodeError as error:
             raise InputError(
-                f"is damaged or cut short ({error.msg} at character {error.pos:,})",
+                f"is damaged or cut short ({_said(error)} at character {error.pos:,})",
                 file=self.shown,
                 line=error.lineno,
                 fix="export it again",
@@ -290,7 +294,7 @@ class Source:
             return decode(text)
         except json.JSONDecodeError as error:
             raise InputError(
-                f"is damaged or cut short ({error.msg} at character {error.colno:,})",
+                f"is damaged or cut short ({_said(error)} at character {error.colno:,})",
                 file=self.shown,
                 line=number,
                 fix="export it again, or remove the line",
