@@ -186,11 +186,8 @@ def _explained(error: Exception) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return EXIT_INPUT
-    if isinstance(error, click.ClickException):
-        _complain(_usage(error))
-        return EXIT_INPUT
-    if isinstance(error, SafemetryError):
-        _complain(str(error))
+    if isinstance(error, click.ClickException | SafemetryError):
+        _complain(_usage(error) if isinstance(error, click.ClickException) else str(error))
         return EXIT_INPUT
     if os.environ.get("SAFEMETRY_TRACEBACK"):
         raise error
@@ -201,6 +198,11 @@ def _explained(error: Exception) -> int:
             "memory ran out; give more with SAFEMETRY_MEMORY=8GB, or narrow the rows with --filter"
         )
         return EXIT_INTERNAL
+    if type(error).__module__.partition(".")[0] in {"duckdb", "_duckdb"}:
+        # A table is read where it lies, so a damaged page may show only when its column is counted.
+        said = " ".join(str(error).partition("\n")[0].split())
+        _complain(f"a table cannot be read ({said}); if it is damaged, write it again")
+        return EXIT_INPUT
     _complain(
         f"internal, {type(error).__name__}: {error}; nothing is wrong with your input as far as "
         "safemetry can tell, set SAFEMETRY_TRACEBACK=1 to see where it broke"

@@ -43,7 +43,12 @@ _FOUND: Final = {
     metavar="STUDY",
     help="Directory of the study; created where there is none.",
 )
-def import_(sources: tuple[str, ...], shared: Shared, study: Path) -> int:
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Let a source take the place of what it gave with another map.",
+)
+def import_(sources: tuple[str, ...], shared: Shared, study: Path, replace: bool) -> int:
     """Read logs and tables into a study.
 
     Each source goes in whole or not at all; the same source twice adds nothing. Every row is
@@ -55,7 +60,9 @@ def import_(sources: tuple[str, ...], shared: Shared, study: Path) -> int:
 
     if shared.filters:
         raise click.UsageError("--filter does not apply to an import: a study keeps what it reads.")
-    finding = import_sources(sources, study, evidence_map=shared.evidence_map(), kind=shared.kind)
+    finding = import_sources(
+        sources, study, evidence_map=shared.evidence_map(), kind=shared.kind, replace=replace
+    )
     read = [report for report in finding.sources_read if report.format or report.problems]
     deliver(
         finding,

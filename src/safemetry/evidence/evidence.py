@@ -50,8 +50,6 @@ class Evidence:
         Parts of each judge's identity, where known.
     targets
         Target -> its settings, where known.
-    unjudged
-        Responses that no judge was asked about, where the source records them.
     """
 
     rows: nw.LazyFrame[Any]
@@ -63,7 +61,6 @@ class Evidence:
     default_rule: SuccessRule = field(default_factory=SuccessRule)
     identities: tuple[JudgeIdentity, ...] = ()
     targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    unjudged: int = 0
 
     def filter(self, **values: str | Sequence[str]) -> Evidence:
         """The rows in which every named column has the given value, or one of those given.

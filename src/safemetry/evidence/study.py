@@ -536,7 +536,7 @@ def _repeated(
     origin = commit.origin
     held = f"import {commit.name[:8]} of {origin.location}" if origin else commit.name[:8]
     fix = (
-        "it is the same file read with other options: replace that import, or undo the change"
+        "it is the same file read with another map: use --replace, or undo the change"
         if same_bytes
         else "give this source a run of its own (`run` in the map), or import it into another study"
     )

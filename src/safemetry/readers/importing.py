@@ -90,6 +90,7 @@ def import_sources(
     *,
     evidence_map: EvidenceMap | Mapping[str, Any] | None = None,
     kind: str | None = None,
+    replace: bool = False,
 ) -> ImportFinding:
     """Read sources into a study; what fails is reported and leaves no trace in it.
 
@@ -103,6 +104,8 @@ def import_sources(
         A map, or a mapping with its entries; it is kept with the evidence.
     kind
         Name of the reader, where content alone does not decide.
+    replace
+        Let a source take the place of what the same bytes gave with another map or reader.
 
     Raises
     ------
@@ -124,7 +127,9 @@ def import_sources(
     reports = []
     for item in found:
         if isinstance(item, Recognised):
-            reports.append(_import_one(item, runs[item.source.location], folder, known))
+            reports.append(
+                _import_one(item, runs[item.source.location], folder, known, replace=replace)
+            )
         elif isinstance(item, Refused):
             reports.append(_refused(Source(item.path), None, item.error))
         else:
@@ -215,7 +220,9 @@ def _refused(
     )
 
 
-def _import_one(item: Recognised, run: str, study: Path, evidence_map: EvidenceMap) -> SourceReport:
+def _import_one(
+    item: Recognised, run: str, study: Path, evidence_map: EvidenceMap, *, replace: bool
+) -> SourceReport:
     source, reader = item.source, item.reader
     try:
         conversion = convert(reader, source, evidence_map)
@@ -235,7 +242,7 @@ def _import_one(item: Recognised, run: str, study: Path, evidence_map: EvidenceM
         )
     try:
         table, added, warnings = _add(
-            Converted(source, reader, conversion, run), study, evidence_map
+            Converted(source, reader, conversion, run), study, evidence_map, replace=replace
         )
     except InputError as error:
         return _refused(source, reader.name, error, conversion)
@@ -252,7 +259,7 @@ def _import_one(item: Recognised, run: str, study: Path, evidence_map: EvidenceM
 
 
 def _add(
-    read: Converted, study: Path, evidence_map: EvidenceMap
+    read: Converted, study: Path, evidence_map: EvidenceMap, *, replace: bool
 ) -> tuple[pa.Table, bool, Sequence[str]]:
     """The judgements, whether they were written, and what must be known about them."""
     source, reader, conversion = read.source, read.reader, read.conversion
@@ -287,7 +294,8 @@ def _add(
             scales={judge: instrument.scale for judge, instrument in evidence.instruments.items()},
             targets=conversion.targets,
             warnings=evidence.warnings,
-        )
+        ),
+        replace=replace,
     )
     return table, committed.added, committed.warnings
 

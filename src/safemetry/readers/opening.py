@@ -357,7 +357,6 @@ def _joined(parts: Sequence[Evidence], engine: duckdb.DuckDBPyConnection) -> Evi
         default_rule=rules.pop() if len(rules) == 1 else SuccessRule(),
         identities=tuple({i.digest: i for part in parts for i in part.identities}.values()),
         targets=targets,
-        unjudged=sum(part.unjudged for part in parts),
     )
 
 
