@@ -701,3 +701,29 @@ def test_every_key_of_the_json_is_documented(assert_sound):
     ]
     undocumented = {key for key in shown if not re.search(rf"\b{key}\b", page)}
     assert undocumented == set()
+
+
+def test_the_worst_of_many_groups_is_named_with_a_wider_interval() -> None:
+    """Sidak: each of ten intervals holds at .95 ** (1 / 10), so that all ten hold at 95%."""
+    rows = [
+        {
+            "target": "m",
+            "item": f"{category}-{index}",
+            "label": "comply" if index < category else "refuse",
+            "category": f"c{category}",
+            "intent": "harmful",
+        }
+        for category in range(10)
+        for index in range(50)
+    ]
+    finding = measure_rates(pa.Table.from_pylist(rows), by=["category"])
+    (worst,) = finding.worst
+    plain_claim = finding.find("attack_success_rate", category="c9")
+    assert worst.cells == 10
+    assert worst.claim.scope == plain_claim.scope
+    assert worst.claim.level == pytest.approx(0.95 ** (1 / 10))
+    assert worst.claim.interval is not None
+    assert plain_claim.interval is not None
+    assert worst.claim.interval[0] < plain_claim.interval[0]
+    assert worst.claim.interval[1] > plain_claim.interval[1]
+    assert not measure_rates(pa.Table.from_pylist(rows)).worst

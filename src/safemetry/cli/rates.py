@@ -205,6 +205,7 @@ def _rate_lines(finding: RatesFinding) -> list[str]:
     return [
         *_unknown_lines(finding.claims),
         *_missing_lines(finding),
+        *_worst_lines(finding),
         *_projection_lines(_shown(finding)),
         *_any_of_k_lines(finding),
         *_complement_lines(finding),
@@ -239,6 +240,26 @@ def _missing_lines(finding: RatesFinding) -> list[str]:
                 reasons[reason] = reasons.get(reason, 0) + number
     listed = ", ".join(f"{reason} {number:,}" for reason, number in sorted(reasons.items()))
     return [f"Missing verdicts by reason: {listed}."] if listed else []
+
+
+def _worst_lines(finding: RatesFinding, most: int = 12) -> list[str]:
+    """The group in which each target fails most; named among many, so with wider intervals."""
+    from safemetry.claims import percent
+
+    lines = []
+    for cell in finding.worst[:most]:
+        claim = cell.claim
+        if claim.estimate is None or claim.interval is None or claim.ceiling is None:
+            continue
+        group = ", ".join(f"{name} {value}" for name, value in claim.scope.by.items())
+        lines.append(
+            f"Highest {claim.metric} of {claim.scope.target} (judge {claim.scope.judge}) among "
+            f"{cell.cells:,} groups: {percent(claim.estimate)} in {group} (simultaneous interval "
+            f"{_range(claim.interval)}, ceiling {percent(claim.ceiling)})."
+        )
+    if len(finding.worst) > most:
+        lines.append(f"... and {len(finding.worst) - most:,} more; --json has them.")
+    return lines
 
 
 def _projection_lines(claims: Iterable[Claim]) -> list[str]:

@@ -10,13 +10,15 @@ from safemetry.rates.compare import (
 from safemetry.rates.counts import count_labels
 from safemetry.rates.coverage import CoverageFinding, cover
 from safemetry.rates.find import ItemsFinding, find_items
-from safemetry.rates.measure import RateSettings, RatesFinding, measure_rates
+from safemetry.rates.measure import measure_rates
 from safemetry.rates.plan import (
     ComponentsFinding,
     PlanFinding,
     plan_repeats,
     plan_trials,
 )
+from safemetry.rates.results import RatesFinding
+from safemetry.rates.settings import RateSettings
 
 __all__ = [
     "CompareSettings",

@@ -16,8 +16,9 @@ from safemetry.evidence.success import SuccessRule
 from safemetry.findings import Finding, plain
 from safemetry.rates import paired
 from safemetry.rates.counts import CountTable, FloatArray, IntArray, combine, count_responses
-from safemetry.rates.measure import RateSettings, measure_counts
+from safemetry.rates.measure import measure_counts
 from safemetry.rates.metrics import METRICS, Metric
+from safemetry.rates.settings import RateSettings
 
 SOURCES: Final = (
     (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from safemetry.claims import Claim
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,3 +60,40 @@ def pareto_frontier(
     on_frontier = np.zeros(safe.size, bool)
     on_frontier[np.flatnonzero(known)[order]] = kept
     return Frontier(on_frontier, tuple(int(i) for i in np.flatnonzero(~known)))
+
+
+def frontier_points(claims: Sequence[Claim]) -> Iterable[dict[str, Any]]:
+    """Safe recall against help rate of the targets, per benchmark, judge and group."""
+    boards: dict[tuple[Any, ...], dict[str, dict[str, Claim]]] = {}
+    for claim in claims:
+        if claim.metric in {"safe_recall", "help_rate"}:
+            board = (claim.scope.benchmark, claim.scope.judge, tuple(claim.scope.by.items()))
+            boards.setdefault(board, {}).setdefault(claim.scope.target, {})[claim.metric] = claim
+    for (benchmark, judge, by), targets in boards.items():
+        both = {name: pair for name, pair in targets.items() if len(pair) == 2}
+        if not both:
+            continue
+        recall = [pair["safe_recall"].estimate for pair in both.values()]
+        help_rate = [pair["help_rate"].estimate for pair in both.values()]
+        result = pareto_frontier(recall, help_rate)
+        for index, target in enumerate(both):
+            known = recall[index] is not None and help_rate[index] is not None
+            point = {
+                "benchmark": benchmark,
+                "target": target,
+                "judge": judge,
+                "by": dict(by),
+                "safe_recall": recall[index],
+                "help_rate": help_rate[index],
+                "on_frontier": bool(result.on_frontier[index]) if known else None,
+            }
+            why = (
+                {}
+                if known
+                else dict.fromkeys(
+                    ("safe_recall", "help_rate", "on_frontier"), "a side was not judged"
+                )
+            )
+            if benchmark is None:
+                why["benchmark"] = "the source does not state it"
+            yield point | {"why": why}
