@@ -44,16 +44,17 @@ def main() -> None:
     size = SIZES[asked.size]
     asked.cache.mkdir(parents=True, exist_ok=True)
     wanted = set(asked.only or ["starting", "study", "reading", "inspect"])
+    with_study = "study" in wanted
+    if with_study:
+        wanted.add("counting")
     parts: dict[str, Callable[[], list[Row]]] = {
         "starting": starting.measure,
         "counting": lambda: counting.measure(
-            asked.cache, size["rows"], size["repeats"], study="study" in wanted
+            asked.cache, size["rows"], size["repeats"], study=with_study
         ),
         "reading": lambda: reading.measure(asked.cache, size["records"], size["repeats"]),
         "inspect": lambda: reading.measure_inspect(asked.cache, size["samples"]),
     }
-    if "study" in wanted:
-        wanted = (wanted - {"study"}) | {"counting"}
     rows: list[Row] = []
     for name, part in parts.items():
         if name in wanted:

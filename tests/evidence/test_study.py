@@ -233,7 +233,7 @@ def test_other_options_replace_only_when_asked(study):
     wrong = source({"label": "refuse"})
     right = source({"label": "comply"}, evidence_map=EvidenceMap(labels={"x": "comply"}))
     first = study.add(wrong)
-    with pytest.raises(InputError, match="replace that import"):
+    with pytest.raises(InputError, match="use --replace"):
         study.add(right)
     second = study.add(right, replace=True)
     assert second.superseded == (first.commit,)

@@ -132,6 +132,13 @@ def test_without_a_pair_there_is_no_difference():
     assert paired_difference_interval([0], [0], [0]) is None
 
 
+def test_pairs_that_are_all_discordant_survive_rounding():
+    for first, second in [([2, 3], [0, 1]), ([3, 2, 1], [1, 1, 1]), ([7] * 3, [4, 5, 6])]:
+        pairs = np.add(first, second)
+        result = paired_difference_interval(first, second, pairs)
+        assert -1 <= result.lower <= result.difference <= result.upper <= 1
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=30).filter(

@@ -182,7 +182,7 @@ def test_the_rule_and_the_scales_of_a_matrix_are_kept(tmp_path, study):
 
 def test_rows_are_added_in_the_order_of_the_source(tmp_path, study, monkeypatch):
     added = []
-    monkeypatch.setattr(Study, "add", lambda _, source: added.append(source) or 1 / 0)
+    monkeypatch.setattr(Study, "add", lambda _, source, **_options: added.append(source) or 1 / 0)
     n = 30_000
     columns = {"target": ["m"] * n, "item": [f"{i * 7919 % n}" for i in range(n)]}
     columns["label"] = ["comply"] * n
@@ -254,3 +254,17 @@ def test_texts_beside_a_large_table_take_no_memory(tmp_path):
         text=True,
     )
     assert int(done.stdout) < 600_000
+
+
+def test_the_same_bytes_with_another_map_replace_only_when_asked(tmp_path, study):
+    source = tmp_path / "a.csv"
+    source.write_text("target,item,label\nm,1,no\n", encoding="utf-8")
+    first = {"labels": {"no": "refuse"}}
+    second = {"labels": {"no": "evasive"}}
+    assert import_sources([str(source)], study, evidence_map=first).complete
+    refused = import_sources([str(source)], study, evidence_map=second)
+    assert not refused.complete
+    assert "--replace" in refused.sources_read[0].problems[0]
+    assert import_sources([str(source)], study, evidence_map=second, replace=True).complete
+    rows = read_evidence(str(study)).rows.collect("pyarrow").to_arrow()
+    assert rows["label"].to_pylist() == ["evasive"]

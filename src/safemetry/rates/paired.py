@@ -225,7 +225,9 @@ def paired_difference_interval(
         return None
     n, first, second = float(m.sum()), float(b.sum()), float(c.sum())
     effect = _difference_effect(b, c, m, level) if (m > 1).any() else 1.0
-    lower, upper = tango_interval(first / effect, second / effect, n / effect, level)
+    # Where every pair is discordant, the two quotients may add up to a rounding error above n.
+    effective = max(n / effect, first / effect + second / effect)
+    lower, upper = tango_interval(first / effect, second / effect, effective, level)
     return PairedDifference(
         difference=(first - second) / n,
         lower=float(lower),
