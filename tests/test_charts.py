@@ -9,20 +9,8 @@ from safemetry import measure_rates
 
 
 def _rows(chart):
-    found = []
-
-    def collect(part):
-        if isinstance(part, dict):
-            if isinstance(part.get("values"), list):
-                found.extend(part["values"])
-            for value in part.values():
-                collect(value)
-        elif isinstance(part, list):
-            for value in part:
-                collect(value)
-
-    collect(chart.to_dict())
-    return [row for row in found if isinstance(row, dict) and "estimate" in row]
+    (rows,) = chart.to_dict()["datasets"].values()
+    return rows
 
 
 @pytest.fixture
