@@ -123,6 +123,8 @@ def plain(value: Any) -> Any:
 
 def _parts(value: Any) -> Mapping[Any, Any] | None:
     """The named parts of a value, or None where it has none."""
+    if value is None or isinstance(value, str | int | float | list | tuple):
+        return None  # most values are these, and asking for the protocol is slow
     if isinstance(value, Explained):
         return value.to_dict()
     if is_dataclass(value) and not isinstance(value, type):

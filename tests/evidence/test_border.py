@@ -379,3 +379,34 @@ def test_a_filter_keeps_what_it_names_and_refuses_what_is_not_there():
         evidence.filter(judge="x")
     with pytest.raises(InputError, match="column 'epoch' holds numbers, not 'first'"):
         evidence.filter(epoch="first")
+
+
+def test_every_unknown_label_stands_in_one_stanza() -> None:
+    table = pa.table({"target": ["m"] * 3, "item": ["1", "2", "3"], "label": ["no", "yes", "no"]})
+    with pytest.raises(InputError, match=r'labels: \{"no": CLASS, "yes": CLASS\}'):
+        as_evidence(table)
+
+
+def test_a_label_with_a_reason_for_having_none_is_refused() -> None:
+    table = pa.table(
+        {"target": ["m"], "item": ["1"], "label": ["refuse"], "reason": ["no_response"]}
+    )
+    with pytest.raises(InputError, match=r"row 1, column 'reason'.*leave one of them empty"):
+        as_evidence(table)
+
+
+def test_a_column_spelled_almost_like_ours_is_named() -> None:
+    table = pa.table(
+        {"target": ["m"], "item": ["1"], "label": ["refuse"], "behavior": ["b"], "Language": ["ko"]}
+    )
+    said = " ".join(as_evidence(table).warnings)
+    assert "columns: {behaviour: 'behavior'}" in said
+    assert "columns: {language: 'Language'}" in said
+    mapped = as_evidence(table, {"columns": {"behaviour": "behavior", "language": "Language"}})
+    assert not mapped.warnings
+
+
+def test_numbers_mapped_to_labels_are_labels() -> None:
+    table = pa.table({"target": ["m"], "item": ["1"], "score": [1]})
+    evidence = as_evidence(table, {"columns": {"label": "score"}, "labels": {"1": "comply"}})
+    assert evidence.rows.collect("pyarrow").to_arrow()["label"].to_pylist() == ["comply"]

@@ -166,3 +166,10 @@ def test_the_maps_of_the_documentation_are_maps(path):
     known = read_map(path)
     assert known.columns
     assert path.read_text().startswith("# ")
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "map.yaml"
+    path.write_text("labels: {good: refuse, good: comply}\n", encoding="utf-8")
+    with pytest.raises(InputError, match="the key 'good' stands twice"):
+        read_map(path)

@@ -363,3 +363,28 @@ def test_the_same_id_may_mean_different_items_in_different_runs():
         {"run": "b", "intent": "benign", "label": "comply"},
     ]
     assert as_evidence(table(rows)).items.num_rows == 2
+
+
+def test_a_threshold_that_no_score_can_cross_is_refused() -> None:
+    """On a scale from 0 to 1, `at_least:5` would call every response a non-event."""
+    table = pa.table(
+        {"target": ["m", "m"], "item": ["1", "2"], "score": [0.0, 1.0], "intent": ["harmful"] * 2}
+    )
+    scale = {"judges": {"judge": {"scale_min": 0, "scale_max": 1, "higher_is": "worse"}}}
+    evidence = as_evidence(table, scale)
+    for threshold in ("5", "0", "-1"):
+        with pytest.raises(InputError, match="lies on both sides"):
+            responses(evidence, SuccessRule.parse(f"at_least:{threshold}"))
+    assert not responses(evidence, SuccessRule.parse("at_least:1"))[1]
+
+
+def test_one_threshold_on_two_scales_is_named() -> None:
+    table = pa.table(
+        {"target": ["m", "m"], "item": ["1", "1"], "judge": ["a", "b"], "score": [0.5, 7.0]}
+    )
+    judges = {
+        "a": {"scale_min": 0, "scale_max": 1, "higher_is": "worse"},
+        "b": {"scale_min": 0, "scale_max": 10, "higher_is": "worse"},
+    }
+    warnings = responses(as_evidence(table, {"judges": judges}), SuccessRule.parse("at_least:0.5"))
+    assert "a 0 to 1, b 0 to 10" in " ".join(warnings[1])

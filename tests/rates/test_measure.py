@@ -727,3 +727,22 @@ def test_the_worst_of_many_groups_is_named_with_a_wider_interval() -> None:
     assert worst.claim.interval[0] < plain_claim.interval[0]
     assert worst.claim.interval[1] > plain_claim.interval[1]
     assert not measure_rates(pa.Table.from_pylist(rows)).worst
+
+
+def test_plain_counts_of_a_table_are_those_of_its_evidence() -> None:
+    table = pa.table(
+        {
+            "model": ["m", "m", "m", "n"],
+            "item": ["1", "2", "3", "1"],
+            "label": ["no", "comply", None, "broken"],
+            "category": ["x", "x", "y", "x"],
+        }
+    )
+    known = {
+        "columns": {"target": "model"},
+        "labels": {"no": "refuse", "broken": "missing:grader_failed"},
+    }
+    raw = count_labels(table, by=["target", "category", "judge"], evidence_map=known)
+    assert raw.equals(count_labels(as_evidence(table, known), by=["target", "category", "judge"]))
+    with pytest.raises(InputError, match="unknown label 'broken'"):
+        count_labels(table, evidence_map={"columns": {"target": "model"}})

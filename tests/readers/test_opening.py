@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from safemetry import SuccessRule
+from safemetry import SuccessRule, measure_rates
 from safemetry.errors import InputError, MissingExtraError
 from safemetry.readers import import_sources, read_evidence
 
@@ -304,3 +304,16 @@ def test_an_absent_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
     with pytest.raises(MissingExtraError, match=r"safemetry\[remote\]"):
         read_evidence("https://example.org/a.csv")
+
+
+def test_the_reasons_of_every_source_are_kept_whatever_their_order(tmp_path):
+    plain, failing = tmp_path / "x1.csv", tmp_path / "x2.csv"
+    plain.write_text("target,item,label,intent\nm,a1,refuse,harmful\n", encoding="utf-8")
+    failing.write_text(
+        "target,item,label,reason,intent\nm,b1,,grader_failed,harmful\nm,b2,comply,,harmful\n",
+        encoding="utf-8",
+    )
+    for order in ([plain, failing], [failing, plain]):
+        evidence = read_evidence(*map(str, order))
+        claim = measure_rates(evidence).find("attack_success_rate")
+        assert dict(claim.missing.by_reason) == {"grader_failed": 1}

@@ -174,7 +174,7 @@ def test_numbers_stay_as_they_are_written(tmp_path):
     text = '{"a": 1.0, "b": 10000000000000000000000, "c": true}\n\n{"a": 1e5, "d": null}\n'
     table = read_table(source(tmp_path, text, "a.jsonl"))
     assert cells(table) == [
-        {"a": "1.0", "b": "1" + "0" * 22, "c": "True"} | {"d": None},
+        {"a": "1.0", "b": "1" + "0" * 22, "c": "true"} | {"d": None},
         {"a": "1e5", "b": None, "c": None, "d": None},
     ]
 

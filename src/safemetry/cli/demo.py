@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from safemetry.cli.options import Shared, command
-from safemetry.findings import Finding, plain
+from safemetry.findings import Finding, plain, resolved
 
 if TYPE_CHECKING:
     from safemetry.claims import Claim
@@ -100,7 +100,7 @@ def demo(output: Path, shared: Shared) -> None:
     rates = measure_rates(read_evidence(str(study)))
     write_json(rates.to_dict(), str(output / "rates.json"))
     finding = DemoFinding(
-        settings={"seed": shared.seed, "simulation": plain(simulated.truth.settings)},
+        settings={"seed": shared.seed, "simulation": _settings(simulated.truth)},
         simulated_from=simulated.truth.sources,
         study=str(study),
         judgements=sum(report.judgements for report in imported.sources_read),
@@ -136,6 +136,13 @@ def _write_source(simulated: SimulatedStudy, output: Path) -> tuple[Path, Path, 
     pq.write_table(simulated.judgements, source, compression="zstd")
     write_whole(map_file, yaml.safe_dump(dict(simulated.map), sort_keys=False))
     return source, map_file, output / "study"
+
+
+def _settings(truth: StudyTruth) -> dict[str, Any]:
+    """Settings of the simulation; a judge that does not collapse keeps no stated share."""
+    settings: dict[str, Any] = plain(truth.settings)
+    judges = [resolved(judge, "does not collapse") for judge in settings["judges"]]
+    return settings | {"judges": judges}
 
 
 def _targets(rates: RatesFinding, truth: StudyTruth) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import duckdb
 
 from safemetry.errors import InputError
 
-DEFAULT_MEMORY: Final = "1500MB"
+DEFAULT_MEMORY: Final = "1300MB"
 _AMOUNT = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?)?B", re.IGNORECASE)
 
 
@@ -23,7 +23,7 @@ def connect(memory: str | None = None, jobs: int | None = None) -> duckdb.DuckDB
     ----------
     memory
         Limit such as ``"2GB"``; by default the environment variable ``SAFEMETRY_MEMORY``, else
-        1,500 MB.
+        1,300 MB.
     jobs
         Number of threads; by default all cores.
     """

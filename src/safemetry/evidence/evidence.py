@@ -15,6 +15,7 @@ from safemetry.evidence import border, frames
 from safemetry.evidence.engine import connect
 from safemetry.evidence.identity import JudgeIdentity
 from safemetry.evidence.maps import EvidenceMap, Scale, make_map
+from safemetry.evidence.naming import near_misses
 from safemetry.evidence.schema import ITEM_COLUMNS, JUDGEMENTS, NAMES
 from safemetry.evidence.success import SuccessRule
 
@@ -172,11 +173,13 @@ def as_evidence(
             )
         return data
     known = make_map(evidence_map or {})
-    rows, instruments = border.admit(
-        data, connection or connect(), known, scales=scales, place=place
-    )
+    engine = connection or connect()
+    frame = frames.lazy(data, engine)
+    rows, instruments = border.admit(frame, engine, known, scales=scales, place=place)
     name = place if isinstance(place, str) else place.name
-    return assemble(rows, instruments, known, sources=(name,))
+    evidence = assemble(rows, instruments, known, sources=(name,))
+    missed = near_misses(frame.collect_schema().names(), known)
+    return replace(evidence, warnings=(*missed, *evidence.warnings))
 
 
 def assemble(

@@ -40,7 +40,20 @@ _PER_ROW: Final = {*(column.name for column in VERDICT_COLUMNS), "source_row"}
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML whose `yes`, `no`, `on`, `true` and dates stay the text that a cell holds."""
+    """YAML whose `yes`, `no`, `on`, `true` and dates stay the text that a cell holds.
+
+    A key that stands twice is an error: the first value would be lost without a word.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - as the base class has it
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                problem = f"the key {key!r} stands twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
 
 
 _Loader.yaml_implicit_resolvers = {

@@ -18,6 +18,7 @@ from safemetry.errors import InputError
 from safemetry.evidence import frames
 from safemetry.evidence.border import Instrument
 from safemetry.evidence.evidence import Evidence
+from safemetry.evidence.maps import Scale
 from safemetry.evidence.schema import KEY, RESPONSE_KEY, TIED, UNSTATED, Status
 from safemetry.evidence.success import Aggregation, SuccessRule
 from safemetry.evidence.tally import Tally
@@ -32,7 +33,8 @@ RESPONSE_COLUMNS: Final = (
     "disagreed",
     "reason",
 )
-_MOST_CALLS = 50
+_LAST_CALL_BIT: Final = 50
+"""The highest number of a call whose power of two stays exact in a sum of floats."""
 
 
 def usable_judges(evidence: Evidence, rule: SuccessRule) -> tuple[list[str], list[str]]:
@@ -51,16 +53,18 @@ def usable_judges(evidence: Evidence, rule: SuccessRule) -> tuple[list[str], lis
         else:
             warnings.append(problem)
     if usable:
-        return usable, [f"{warning}." for warning in warnings]
+        said = [f"{warning}." for warning in warnings]
+        return usable, [*said, *_scale_warnings(evidence, rule, usable)]
     if not warnings:
         raise InputError(
             "there are no judgements", file=", ".join(evidence.sources), fix="check the source"
         )
     lacking = "scores" if rule.threshold is not None else "labels"
     undeclared = any("safer or worse" in warning for warning in warnings)
+    outside = any("both sides" in warning for warning in warnings)
     fix = (
-        None
-        if undeclared
+        ("choose a threshold within the scale" if outside else None)
+        if undeclared or outside
         else (
             "use --success comply or --success non_refusal"
             if lacking == "scores"
@@ -88,7 +92,47 @@ def _unusable(judge: str, instrument: Instrument, rule: SuccessRule) -> str | No
             f'rate; add to the map: judges: {{"{judge}": {{scale_min: {low:g}, '
             f"scale_max: {high:g}, higher_is: worse}}}} (or safer)"
         )
+    if needs_score and gives and not _divides(instrument.scale, rule.threshold or 0.0):
+        return (
+            f"no score of judge {judge} lies on both sides of {rule.threshold:g}: its scale runs "
+            f"from {_end(instrument.scale.scale_min)} to {_end(instrument.scale.scale_max)}"
+        )
     return None
+
+
+def _divides(scale: Scale, threshold: float) -> bool:
+    """Whether a declared scale has scores below the threshold and scores at or above it."""
+    above_lowest = scale.scale_min is None or threshold > scale.scale_min
+    below_highest = scale.scale_max is None or threshold <= scale.scale_max
+    return above_lowest and below_highest
+
+
+def _end(value: float | None) -> str:
+    return "open" if value is None else f"{value:g}"
+
+
+def _scale_warnings(evidence: Evidence, rule: SuccessRule, judges: Sequence[str]) -> list[str]:
+    """Say where one threshold is put to scales of different length."""
+    if rule.threshold is None:
+        return []
+    scored = {
+        judge: evidence.instruments[judge].scale
+        for judge in judges
+        if evidence.instruments[judge].scored
+    }
+    scales = {
+        judge: f"{_end(scale.scale_min)} to {_end(scale.scale_max)}"
+        for judge, scale in scored.items()
+    }
+    if len(set(scales.values())) < 2:
+        return []
+    listed = ", ".join(f"{judge} {ends}" for judge, ends in scales.items())
+    return [
+        (
+            f"One threshold, {rule.threshold:g}, is put to judges with different scales "
+            f"({listed}): their rates do not compare."
+        )
+    ]
 
 
 def responses(
@@ -139,7 +183,7 @@ def only_run(evidence: Evidence) -> str | None:
 def _counted(
     evidence: Evidence, rule: SuccessRule, judges: Sequence[str], keys: Sequence[str]
 ) -> nw.LazyFrame[Any]:
-    """The calls of one judge on one response, counted."""
+    """The calls of one judge on one response, counted: in one number where that holds them."""
     conditions = (
         _score_flags(evidence, rule, judges)
         if rule.threshold is not None
@@ -171,7 +215,7 @@ def _counted_apart(
         *keys,
         "reason",
         # Distinct powers of two add up to 2^n - 1 only where the calls are 1 to n, each once.
-        nw.when(nw.col("call") <= _MOST_CALLS)
+        nw.when(nw.col("call") <= _LAST_CALL_BIT)
         .then(nw.lit(2.0) ** (nw.col("call") - 1).cast(nw.Float64()))
         .otherwise(0.0)
         .alias("call_bit"),
@@ -220,7 +264,11 @@ def _score_flags(
 
 
 def _verdicts(counted: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    """The majority of the valid votes; a tie is no verdict."""
+    """The majority of the valid votes; a tie is no verdict.
+
+    ``irregular`` is 1 where the calls are not numbered 1 to n, each once: only then can two rows
+    have the same key, and only then is it worth a pass to look (`refuse_duplicates`).
+    """
     valid, successes, refusals = (nw.col(name) for name in ("valid", "successes", "refusals"))
     tied = (valid > 0) & (successes * 2 == valid)
     return counted.with_columns(
@@ -251,6 +299,7 @@ def _panel(
     judges: Sequence[str],
     by: Sequence[str],
 ) -> nw.LazyFrame[Any]:
+    """The verdict of all judges together on one response, where each judge has one vote."""
     name = f"{aggregation} of {', '.join(judges)}"
     votes = per_judge.select(
         *RESPONSE_KEY,
@@ -271,6 +320,7 @@ def _panel(
         nw.col("reason").min().alias("why"),
     )
     if aggregation is Aggregation.MAJORITY:
+        # The calls of several judges share numbers, so what was found for each judge stands.
         calls = counted.with_columns(nw.lit(0.0).alias("call_bits"))
         return _verdicts(calls.rename({"irregular": "irregular_calls"})).with_columns(
             nw.col("irregular_calls").alias("irregular")

@@ -7,9 +7,9 @@ from safemetry.rates.compare import (
     compare_rates,
     select_side,
 )
-from safemetry.rates.counts import count_labels
 from safemetry.rates.coverage import CoverageFinding, cover
 from safemetry.rates.find import ItemsFinding, find_items
+from safemetry.rates.labels import count_labels
 from safemetry.rates.measure import measure_rates
 from safemetry.rates.plan import (
     ComponentsFinding,

@@ -365,33 +365,6 @@ def _digests(ids: Sequence[str | None]) -> NDArray[np.uint8]:
     return np.frombuffer(joined, dtype=np.uint8).reshape(-1, 16)
 
 
-def count_labels(
-    evidence: Evidence, by: Sequence[str] = ("category", "attack", "judge")
-) -> pa.Table:
-    """Judge calls by group, label and status: the plain counts, before any rule or majority.
-
-    Parameters
-    ----------
-    evidence
-        Admitted judgements.
-    by
-        Columns of the judgements table to group by.
-
-    Returns
-    -------
-    pyarrow.Table
-        Columns `by`, ``label``, ``status``, ``reason`` and ``calls``, sorted.
-    """
-    keys = [*check_by(by), "label", "status", "reason"]
-    table = (
-        evidence.rows.group_by(*keys, drop_null_keys=False)
-        .agg(nw.len().cast(nw.Int64).alias("calls"))
-        .collect("pyarrow")
-        .to_arrow()
-    )
-    return table.sort_by([(name, "ascending") for name in keys])
-
-
 __all__ = [
     "ITEM_KEY",
     "ITEM_NAMES",
@@ -400,7 +373,6 @@ __all__ = [
     "Groups",
     "check_by",
     "combine",
-    "count_labels",
     "count_responses",
     "renumber",
 ]

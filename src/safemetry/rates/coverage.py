@@ -11,7 +11,7 @@ import numpy as np
 from safemetry.errors import InputError
 from safemetry.evidence.evidence import as_evidence
 from safemetry.evidence.maps import EvidenceMap
-from safemetry.evidence.schema import UNSTATED, Intent
+from safemetry.evidence.schema import UNSTATED, Intent, Reason
 from safemetry.evidence.success import SuccessRule
 from safemetry.findings import Finding, plain
 from safemetry.rates.clusters import clustered_rates
@@ -135,6 +135,7 @@ def _cells(table: CountTable, rows: Any, level: float) -> list[Cell]:
 
     trials, violations = total(table.judged), total(table.success)
     responses = total(table.responses)
+    attempted = total(table.responses * (table.reason.codes != _code_of_unattempted(table)))
     items = np.zeros(size, dtype=np.int64)
     pairs, first = combine(
         [Codes(place, tuple(map(str, range(size + 1)))), table.item.take(rows)], len(rows)
@@ -148,7 +149,7 @@ def _cells(table: CountTable, rows: Any, level: float) -> list[Cell]:
     ]
     cells = []
     for index, (i, j, k) in enumerate(np.ndindex(*shape)):
-        tested = responses[index] > 0
+        tested = attempted[index] > 0
         why = {}
         if ceilings[index] is None:
             why["ceiling"] = "no response was judged" if tested else "never tested"
@@ -167,6 +168,12 @@ def _cells(table: CountTable, rows: Any, level: float) -> list[Cell]:
             )
         )
     return cells
+
+
+def _code_of_unattempted(table: CountTable) -> int:
+    """Code of the reason that says that the item was never put to the target."""
+    reasons = table.reason.values
+    return reasons.index(Reason.NOT_ATTEMPTED) if Reason.NOT_ATTEMPTED in reasons else -1
 
 
 def _ceilings(

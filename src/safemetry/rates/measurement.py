@@ -435,8 +435,9 @@ class Measurement:
         scopes = self._scopes(rows, np.searchsorted(present, self.groups.codes[rows]), present)
         count = np.bincount(codes)
         lost = np.bincount(codes[~complete], minlength=len(present))
-        bounds = intervals.missing_bounds(measured.events, measured.trials, lost)
-        low, high = _lists(bounds.lower, bounds.upper)
+        # A verdict can also be missing inside a pair that is judged on both sides.
+        low = (np.bincount(codes, weights=pairs.lowest) / count).tolist()
+        high = (np.bincount(codes, weights=pairs.highest) / count).tolist()
         claims, summary = [], []
         for index, scope in enumerate(scopes):
             half = int(lost[index])

@@ -148,6 +148,6 @@ def _cell(value: Any) -> str | None:
     """A value as the text that a CSV would hold."""
     if type(value) is str:
         return value or None
-    if isinstance(value, dict | list):
-        return json.dumps(value)
+    if isinstance(value, bool | dict | list):
+        return json.dumps(value)  # `true` stays as it stands in the file
     return None if value is None else str(value)

@@ -390,6 +390,7 @@ def _merged(
         labels=known.labels | new.labels,
         scored=known.scored or new.scored,
         last_call=None if None in calls else max(call for call in calls if call is not None),
+        reasons=known.reasons | new.reasons,
     )
 
 

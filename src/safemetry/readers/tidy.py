@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from safemetry.evidence.frames import ROW
 from safemetry.evidence.maps import EvidenceMap, FromColumn
+from safemetry.evidence.naming import near_misses
 from safemetry.evidence.schema import COLUMNS
 from safemetry.readers import labels
 from safemetry.readers.conversion import Conversion
@@ -60,9 +61,11 @@ class TidyReader:
         if not is_tidy(table.columns, evidence_map) or not named <= set(table.columns):
             # The error of the border lists what columns there are.
             table = read_table(source, evidence_map.encoding)
+        sample = read_sample(source)
         return Conversion(
             judgements=table.data,
             rows_read=table.rows,
+            warnings=near_misses(sample.names, evidence_map) if sample else (),
             named=False,
             # Rows that bring their numbers along were lines of another file.
             header_lines=0 if ROW in table.columns else table.header_lines,
