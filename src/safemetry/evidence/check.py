@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 
 from safemetry.errors import InputError
 from safemetry.evidence.schema import KEY, NAMES, RESPONSE_KEY, Intent, Reason, Status
-from safemetry.evidence.study import ABOUT, NewerStudyError, Study
+from safemetry.evidence.study import ABOUT, NewerStudyError, Study, said_classes
 from safemetry.evidence.study_commits import (
     FOLDER,
     Commit,
     DamagedCommitError,
     commit_files,
+    is_intact,
     live,
     read_commit,
 )
@@ -102,6 +103,7 @@ def check_study(path: str | Path) -> list[Problem]:
             kind = "newer_schema"
         return [Problem(kind, ABOUT, error.problem, error.fix or _RESTORE)]
     commits, problems = _commits(study)
+    problems += _changed_classes(study, commits)
     unsound: set[str] = set()
     for commit in commits:
         found = [*_accounting(commit), *_parts(study, commit)]
@@ -110,7 +112,7 @@ def check_study(path: str | Path) -> list[Problem]:
             unsound.add(commit.name)
     # Where a commit cannot be read, the files that it names look like orphans but are not.
     if not any(problem.file.startswith(f"{FOLDER}/") for problem in problems):
-        problems += _orphans(study, commits)
+        problems += _lost_commits(study, commits) or _orphans(study, commits)
     with scratch() as connection:
         sound = [commit for commit in live(commits) if commit.name not in unsound]
         content = _Content(study, sound, connection)
@@ -149,6 +151,43 @@ def _commits(study: Study) -> tuple[list[Commit], list[Problem]]:
     return commits, problems
 
 
+def _changed_classes(study: Study, commits: Sequence[Commit]) -> Iterator[Problem]:
+    """A class order in `study.json` that is not the one by which the evidence was read."""
+    stated = (study.classes, study.outside)
+    other = [commit.classes for commit in commits if commit.classes not in {None, stated}]
+    for found in other[:1]:
+        classes, outside = found or ((), ())
+        yield Problem(
+            "changed_classes",
+            ABOUT,
+            f"it states the classes {said_classes(*stated)}, but {len(other):,} imports were made "
+            f"under {said_classes(classes, outside)}",
+            f"restore it from a copy: classes {json.dumps(classes)}, outside {json.dumps(outside)}",
+        )
+
+
+def _lost_commits(study: Study, commits: Sequence[Commit]) -> list[Problem]:
+    """Parts without any import that names them: most likely evidence that must not be deleted."""
+    has_folder = (study.path / FOLDER).is_dir()
+    if has_folder and any(commit.origin for commit in live(commits)):
+        return []
+    if has_folder and not study.holds_parts:
+        return []
+    parts = sum(1 for table in TABLES for _ in (study.path / table).glob("*.parquet"))
+    return [
+        Problem(
+            "lost_commits",
+            f"{FOLDER}/",
+            f"{parts:,} parts lie in the study and no import names them: its commits are lost, or "
+            "the first import was cut off or is still running"
+            if parts
+            else "the folder is gone",
+            f"restore {FOLDER}/ from a copy and keep the parts until then; where the first import "
+            "was cut off, import its source again",
+        )
+    ]
+
+
 def _file(commit: Commit) -> str:
     return f"{FOLDER}/{commit.name}.json"
 
@@ -183,12 +222,11 @@ def _parts(study: Study, commit: Commit) -> Iterator[Problem]:
                 "missing_part", part.file, f"{_file(commit)} names it, but it is gone", _RESTORE
             )
             continue
-        with path.open("rb") as stream:
-            if hashlib.file_digest(stream, "sha256").hexdigest() != part.sha256:
-                yield Problem(
-                    "changed_part", part.file, "its bytes are not those that were written", _RESTORE
-                )
-                continue
+        if not is_intact(study.path, part):
+            yield Problem(
+                "changed_part", part.file, "its bytes are not those that were written", _RESTORE
+            )
+            continue
         yield from _inside(path, part)
 
 
@@ -231,7 +269,8 @@ def _orphans(study: Study, commits: Sequence[Commit]) -> Iterator[Problem]:
                 "orphan",
                 file,
                 "no commit names it: an import was cut off here, or is still running",
-                "delete it if no import is running; nothing reads it",
+                "import its source again, or restore its commit, if the study should hold it; "
+                "then delete it if no import is running: nothing reads it",
             )
 
 
@@ -247,6 +286,10 @@ class _Content:
         self._study = study
         self._commits = commits
         self._connection = connection
+        # By the imports, as `study.json` may have been altered.
+        self._classes = next(
+            (commit.classes for commit in commits if commit.classes), (study.classes, study.outside)
+        )
         self._owner = {
             Path(part.file).name: part.file for commit in commits for part in commit.parts
         }
@@ -350,7 +393,7 @@ class _Content:
     def _words(self, commit: Commit) -> Iterator[Problem]:
         corrections = self._rows("corrections", [commit])
         for table, column, words in (
-            ("judgements", "label", (*self._study.classes, *self._study.outside)),
+            ("judgements", "label", (*self._classes[0], *self._classes[1])),
             ("judgements", "status", tuple(Status)),
             ("judgements", "reason", tuple(Reason)),
             ("items", "intent", tuple(Intent)),

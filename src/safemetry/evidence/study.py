@@ -7,16 +7,20 @@ See ``docs/study.md`` for the layout and for what crashes and concurrent writers
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from safemetry.errors import InputError
+from safemetry.errors import InputError, SafemetryError
 from safemetry.evidence.identity import JudgeIdentity
 from safemetry.evidence.maps import Scale
 from safemetry.evidence.schema import CLASSES, NAMES, OUTSIDE, RESPONSE_KEY, SCHEMA_VERSION
@@ -27,8 +31,10 @@ from safemetry.evidence.study_commits import (
     Origin,
     commit_files,
     commit_parts,
+    commit_path,
     content_digest,
     import_name,
+    is_intact,
     live,
     map_content,
     now,
@@ -43,7 +49,7 @@ from safemetry.evidence.study_import import (
     said_key,
     scratch,
 )
-from safemetry.evidence.study_tables import TABLES, listed, literal, scan
+from safemetry.evidence.study_tables import PART_FILE, TABLES, Part, listed, literal, scan
 from safemetry.evidence.study_tidy import live_files, tidy_query
 
 if TYPE_CHECKING:
@@ -53,6 +59,9 @@ __all__ = ["Accounting", "Committed", "Import", "JudgeRecord", "NewerStudyError"
 
 ABOUT: Final = "study.json"
 """The file that makes a directory a study."""
+
+_OTHER_BYTES: Final = "is damaged: its bytes are not those that were written"
+_COMMIT_FILE: Final = re.compile(r"^[0-9a-f]{32}\.json$")
 
 
 class NewerStudyError(InputError):
@@ -129,6 +138,30 @@ class Study:
         return (Path(path) / ABOUT).is_file()
 
     @classmethod
+    def refuse_lost(cls, path: str | Path) -> None:
+        """Refuse a directory that holds the commits or parts of a study without its `study.json`.
+
+        Raises
+        ------
+        InputError
+            Read as loose tables, its parts would lose their join, corrections and commits.
+        """
+        folder = Path(path)
+        held = [file for table in (FOLDER, "judgements") for file in (folder / table).glob("*.*")]
+        is_ours = any(
+            PART_FILE.match(f"{file.parent.name}/{file.name}") or _COMMIT_FILE.match(file.name)
+            for file in held
+        )
+        # Asked last: who creates a study publishes `study.json` before any part.
+        if is_ours and not cls.is_study(path):
+            raise InputError(
+                f"looks like a study that lost its {ABOUT}",
+                file=str(path),
+                fix=f"restore {ABOUT} from a copy (its commits in {FOLDER}/ state the classes), "
+                f"then run `safemetry check {path}`",
+            )
+
+    @classmethod
     def create(
         cls, path: str | Path, classes: Sequence[str] = CLASSES, outside: Sequence[str] = OUTSIDE
     ) -> Study:
@@ -162,6 +195,7 @@ class Study:
             classes, outside = tuple(about["classes"]), tuple(about["outside"])
             created_by = str(about["created_by"])
         except (FileNotFoundError, NotADirectoryError) as error:
+            cls.refuse_lost(path)
             raise InputError(
                 "is no study (it has no study.json)", file=str(path), fix="import evidence into it"
             ) from error
@@ -199,14 +233,82 @@ class Study:
         Raises
         ------
         InputError
-            Where a commit file is damaged: the study is then not read at all rather than in part.
+            Where a commit file is damaged, or was read by other classes than `study.json` states:
+            the study is then not read at all rather than in part.
         """
+        if not (self.path / FOLDER).is_dir():
+            raise InputError(
+                f"the study lost its folder {FOLDER}/",
+                file=str(self.path),
+                fix=f"restore it from a copy; {self._advice}",
+            )
         commits = [read_commit(path) for path in commit_files(self.path)]
+        for commit in commits:
+            self._refuse_changed_classes(commit)
         return sorted(commits, key=lambda commit: (commit.recorded, commit.name))
 
     def commits(self) -> list[Commit]:
-        """The commits in force: no other supersedes them. Oldest first."""
-        return live(self.history())
+        """The commits in force: no other supersedes them. Oldest first.
+
+        Raises
+        ------
+        InputError
+            As `history`, and where a part of one of them is gone.
+        """
+        return self._in_force(self.history())
+
+    def _in_force(self, history: Sequence[Commit]) -> list[Commit]:
+        commits = live(history)
+        for commit in commits:
+            for part in commit.parts:
+                if not (self.path / part.file).is_file():
+                    name = commit_path(self.path, commit.name).relative_to(self.path)
+                    raise self._damaged(part, f"is gone, though {name.as_posix()} names it")
+        return commits
+
+    def _refuse_changed_classes(self, commit: Commit) -> None:
+        if commit.classes in {None, (self.classes, self.outside)}:
+            return
+        classes, outside = commit.classes or ((), ())
+        raise InputError(
+            f"{ABOUT} states the classes {said_classes(self.classes, self.outside)}, but the study "
+            f"holds evidence that was imported under {said_classes(classes, outside)}",
+            file=str(self.path / ABOUT),
+            fix=f"restore {ABOUT}: classes {json.dumps(classes)}, outside {json.dumps(outside)}; "
+            f"{self._advice}",
+        )
+
+    @property
+    def holds_parts(self) -> bool:
+        """Whether any part lies in the study, be it named by a commit or not."""
+        return any(True for table in TABLES for _ in (self.path / table).glob("*.parquet"))
+
+    @property
+    def _advice(self) -> str:
+        return f"run `safemetry check {self.path}`"
+
+    def _damaged(self, part: Part, problem: str) -> InputError:
+        return InputError(problem, file=str(self.path / part.file), fix=self._advice)
+
+    @contextmanager
+    def naming_damage(self) -> Iterator[None]:
+        """Turn an error that a damaged part causes into one that names the part.
+
+        Raises
+        ------
+        InputError
+            Where something fails and the bytes of a part are not those that its commit states.
+        """
+        try:
+            yield
+        except SafemetryError:
+            raise
+        except Exception as error:
+            for commit in self.commits():
+                for part in commit.parts:
+                    if not is_intact(self.path, part):
+                        raise self._damaged(part, _OTHER_BYTES) from error
+            raise
 
     @property
     def digest(self) -> str:
@@ -218,12 +320,18 @@ class Study:
         """The identities of the judges, by name; a swapped judge has several."""
         held: defaultdict[str, list[str]] = defaultdict(list)
         for commit in self.commits():
-            for file in commit.files("judges"):
-                rows = pq.read_table(self.path / file, columns=TABLES["judges"].names)
-                for row in rows.to_pylist():
+            for part in commit.parts:
+                for row in self._judge_rows(part) if part.table == "judges" else ():
                     held[json.dumps(row, sort_keys=True)].append(commit.name)
         records = [_judge_record(json.loads(row), commits) for row, commits in held.items()]
         return sorted(records, key=lambda record: (record.identity.name, record.identity.digest))
+
+    def _judge_rows(self, part: Part) -> list[dict[str, Any]]:
+        content = (self.path / part.file).read_bytes()
+        if hashlib.sha256(content).hexdigest() != part.sha256:
+            raise self._damaged(part, _OTHER_BYTES)
+        rows = pq.read_table(pa.BufferReader(content), columns=TABLES["judges"].names)
+        return rows.to_pylist()
 
     def table(self, connection: duckdb.DuckDBPyConnection, name: str) -> duckdb.DuckDBPyRelation:
         """One table of the study as written, corrections not applied; lazy.
@@ -310,13 +418,18 @@ class Study:
         InputError
             For a class order other than that of the study, rows unaccounted for, an unknown label,
             a judgement that stands twice or that another source has brought already, or an item
-            with two intents. Nothing is added then.
+            with two intents, or a study with a part that is gone or damaged. Nothing is added
+            then.
         """
+        with self.naming_damage():
+            return self._add(source, replace=replace)
+
+    def _add(self, source: Import, *, replace: bool) -> Committed:
         self._refuse_other_classes(source)
         _refuse_vanished_rows(source)
         options = options_digest(map_content(source.evidence_map), source.options)
         history = self.history()
-        held = live(history)
+        held = self._in_force(history)
         for commit in held:
             if _holds(commit, source, options):
                 return Committed(added=False, commit=commit.name, warnings=tuple(source.warnings))
@@ -350,8 +463,8 @@ class Study:
         stated = (source.evidence_map.classes, source.evidence_map.outside)
         if stated != (self.classes, self.outside):
             raise InputError(
-                f"the map has the classes {_said(*stated)}, but the study was created with "
-                f"{_said(self.classes, self.outside)}",
+                f"the map has the classes {said_classes(*stated)}, but the study was created with "
+                f"{said_classes(self.classes, self.outside)}",
                 file=source.source,
                 fix=f"set classes: [{', '.join(self.classes)}] and outside: "
                 f"[{', '.join(self.outside)}] in the map and translate its labels, or import into "
@@ -410,6 +523,7 @@ def _publish_about(path: Path, classes: Sequence[str], outside: Sequence[str]) -
         raise InputError(
             "a study needs at least two different classes, least compliant first", file=str(path)
         )
+    Study.refuse_lost(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
         ours = {ABOUT, FOLDER, *TABLES}
@@ -564,6 +678,7 @@ def _identity_warnings(judges: Mapping[str, Sequence[str]], commits: Sequence[Co
     ]
 
 
-def _said(classes: Sequence[str], outside: Sequence[str]) -> str:
+def said_classes(classes: Sequence[str], outside: Sequence[str]) -> str:
+    """A class order in words."""
     order = " < ".join(classes)
     return f"{order} (outside: {', '.join(outside)})" if outside else order

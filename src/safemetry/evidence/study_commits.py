@@ -136,6 +136,14 @@ class Commit(_Record):
         return tuple(part.file for part in self.parts if part.table == table)
 
     @property
+    def classes(self) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        """Class order and the classes outside it by which an import was read."""
+        stated = self.origin.evidence_map if self.origin is not None else {}
+        if "classes" not in stated:
+            return None
+        return tuple(stated["classes"]), tuple(stated.get("outside") or ())
+
+    @property
     def expected_name(self) -> str:
         """The name that follows from the content."""
         if self.origin is None:
@@ -217,6 +225,12 @@ def commit_path(study: Path, name: str) -> Path:
 def commit_files(study: Path) -> list[Path]:
     """The commit files of a study, in the order of their names."""
     return sorted(path for path in (study / FOLDER).glob("*.json") if path.name[0] != ".")
+
+
+def is_intact(study: Path, part: Part) -> bool:
+    """Whether a part has the bytes that were written; reads all of it."""
+    with (study / part.file).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest() == part.sha256
 
 
 def commit_parts(study: Path, commit: Commit, parts: Iterable[Part]) -> bool:

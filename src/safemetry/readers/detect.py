@@ -11,6 +11,7 @@ from typing import Final
 
 from safemetry.errors import InputError, SafemetryError
 from safemetry.evidence.maps import EvidenceMap
+from safemetry.evidence.study import Study
 from safemetry.readers.conversion import Conversion, Reader
 from safemetry.readers.labels import LabelTableReader
 from safemetry.readers.matrix import MatrixReader
@@ -219,8 +220,9 @@ def children_of(folder: Path) -> list[Path]:
     Raises
     ------
     InputError
-        Where the folder cannot be listed.
+        Where the folder cannot be listed, or is a study that lost its `study.json`.
     """
+    Study.refuse_lost(folder)
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:

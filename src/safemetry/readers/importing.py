@@ -110,7 +110,8 @@ def import_sources(
     Raises
     ------
     InputError
-        Where the study cannot be opened, or orders its classes differently from the map.
+        Where the study cannot be opened, is damaged, or orders its classes differently from the
+        map.
     """
     known = make_map(evidence_map or {})
     if kind == STUDY:
@@ -159,6 +160,7 @@ def _check_study(study: Path, evidence_map: EvidenceMap) -> bool:
     """Whether the study is there; refuse any other folder, and a map of other classes."""
     if Study.is_study(study):
         held = Study.open(study)
+        held.commits()  # a damaged study is refused as such, before anything is read
         if (held.classes, held.outside) != (evidence_map.classes, evidence_map.outside):
             raise InputError(
                 f"the study has the classes {', '.join(held.classes)} (outside: "
@@ -169,6 +171,7 @@ def _check_study(study: Path, evidence_map: EvidenceMap) -> bool:
                 f"[{', '.join(held.outside)}] in the map, or import into another study",
             )
         return True
+    Study.refuse_lost(study)
     if study.exists() and (not study.is_dir() or any(study.iterdir())):
         raise InputError(
             "exists and is no study", file=str(study), fix="name a new folder, or a study"

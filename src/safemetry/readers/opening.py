@@ -255,13 +255,20 @@ def open_study(
     Raises
     ------
     InputError
-        Where it is no study, or empty.
+        Where it is no study, empty or damaged, naming the damaged part.
     """
     study = Study.open(location)
     commits = [commit for commit in study.commits() if commit.origin is not None]
+    if not commits and study.holds_parts:
+        raise InputError(
+            "the study holds parts, but no import names them: its commits are lost, or its first "
+            "import was cut off",
+            file=location,
+            fix=f"run `safemetry check {location}`",
+        )
     if not commits:
         raise InputError("the study is empty", file=location, fix="import something into it")
-    with noticing_damage(location):
+    with noticing_damage(location), study.naming_damage():
         rows = study.tidy(engine)
         known = _for_study(study, evidence_map, engine)
         records = study.judges()
@@ -273,7 +280,11 @@ def open_study(
             place=border.Place(location),
         )
         evidence = assemble(admitted, instruments, known, sources=[location])
-        targets = study.table(engine, "targets").to_arrow_table().to_pylist()
+        targets = {
+            row["target"]: json.loads(row["settings"])
+            for row in study.table(engine, "targets").to_arrow_table().to_pylist()
+            if row.get("settings")
+        }
     rules = {
         str(commit.origin.other_options.get("default_rule", "comply"))
         for commit in commits
@@ -285,9 +296,7 @@ def open_study(
         warnings=(*warnings, *evidence.warnings),
         default_rule=SuccessRule.parse(rules.pop()) if len(rules) == 1 else SuccessRule(),
         identities=tuple(record.identity for record in records),
-        targets={
-            row["target"]: json.loads(row["settings"]) for row in targets if row.get("settings")
-        },
+        targets=targets,
     )
 
 
