@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -16,10 +16,10 @@ from safemetry.evidence.schema import UNSTATED, Intent
 from safemetry.evidence.success import SuccessRule
 from safemetry.findings import resolved
 from safemetry.rates import attempts, clusters, intervals
-from safemetry.rates.clusters import ClusteredRates
 from safemetry.rates.contents import cells, group_contents
 from safemetry.rates.counts import CountTable, FloatArray, IntArray, combine, renumber
 from safemetry.rates.frontier import frontier_points
+from safemetry.rates.measured import Measured, Selection
 from safemetry.rates.metrics import METRIC_NAMES, METRICS, REFUSAL_RATES, Metric
 from safemetry.rates.pairs import pair_counts
 from safemetry.rates.results import AnyOfK, RatesFinding, WorstCell
@@ -42,7 +42,7 @@ class Measurement:
         self.groups = table.groups(settings.by)
         self.intents = np.array([*table.intent.values], dtype=object)[table.intent.codes]
         self.warnings = [*evidence.warnings, *table.warnings]
-        self._selections: dict[Intent | None, _Selection] = {}
+        self._selections: dict[Intent | None, Selection] = {}
 
     def finding(self) -> RatesFinding:
         """Every claim that the settings ask for, and what is read off them together."""
@@ -141,10 +141,10 @@ class Measurement:
             self._selections[metric.intent] = self._selection(rows)
         return self._make_claims(metric.name, self._selections[metric.intent], events, judged)
 
-    def _selection(self, rows: IntArray) -> _Selection:
+    def _selection(self, rows: IntArray) -> Selection:
         codes, present = _renumber(self.groups.codes[rows])
         cell, first = cells(codes, self.table.cluster.codes[rows])
-        return _Selection(
+        return Selection(
             cell,
             codes[first],
             tuple(self._missing(rows, codes, len(present))),
@@ -152,7 +152,7 @@ class Measurement:
         )
 
     def _make_claims(
-        self, name: str, selection: _Selection, events: FloatArray, trials: FloatArray
+        self, name: str, selection: Selection, events: FloatArray, trials: FloatArray
     ) -> list[Claim]:
         """Claims over rows of the table whose trials are responses."""
         measured = self._measured(
@@ -174,7 +174,7 @@ class Measurement:
 
     def _measured(
         self, group: IntArray, events: FloatArray, trials: FloatArray, groups: int
-    ) -> _Measured:
+    ) -> Measured:
         """Rates of groups from their clusters, one row a cluster."""
         inference: Literal["sampled", "fixed"] = (
             "sampled" if self.settings.inference == "sampled" else "fixed"
@@ -186,7 +186,7 @@ class Measurement:
                 f"a population of {population:,} is smaller than the {seen:,} clusters seen",
                 fix="count the independent items that the sample was drawn from",
             )
-        return _Measured.of(
+        return Measured.of(
             clusters.clustered_rates(
                 group,
                 events,
@@ -203,7 +203,7 @@ class Measurement:
     def _claim(
         self,
         name: str,
-        measured: _Measured,
+        measured: Measured,
         index: int,
         missing: Missing,
         bounds: tuple[float | None, float | None],
@@ -497,7 +497,8 @@ class Measurement:
         found = {claim.metric for claim in claims}
         absent = [name for name in self.settings.metrics if name not in found]
         if absent:
-            self.warnings.append(f"Nothing here has a {' or a '.join(absent)} under {self.rule}.")
+            said = " or ".join(f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in absent)
+            self.warnings.append(f"Nothing here has {said} under {self.rule}.")
         contested = int(self.table.calls[self._rows_of(Intent.CONTESTED)].sum())
         if contested and self.rule.threshold is not None:
             self.warnings.append(
@@ -523,52 +524,6 @@ class Measurement:
                 f"Several runs hold the same items for {names}{more}; they are pooled. Use --by "
                 "run, or --filter run=ID, to keep them apart."
             )
-
-
-@dataclass(frozen=True)
-class _Selection:
-    """Rows of the table of counts that a rate is about.
-
-    Parameters
-    ----------
-    cell
-        Group and cluster of each row, numbered.
-    group
-        Group of each cell.
-    missing, scopes
-        Of each group.
-    """
-
-    cell: IntArray
-    group: IntArray
-    missing: tuple[Missing, ...]
-    scopes: tuple[Scope, ...]
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """The numbers of `ClusteredRates` as Python has them, one entry for each group.
-
-    Claims are made one by one, and reading single elements of arrays would take most of the time.
-    """
-
-    events: list[float]
-    trials: list[float]
-    clusters: list[int]
-    estimate: list[float]
-    effective_trials: list[float]
-    lower: list[float]
-    upper: list[float]
-    ceiling: list[float]
-    method: list[str]
-    rule_of_three: list[float]
-
-    @classmethod
-    def of(cls, rates: ClusteredRates) -> _Measured:
-        known = {item.name for item in fields(cls)} - {"rule_of_three"}
-        three = intervals.rule_of_three(rates.clusters)
-        parts = {name: getattr(rates, name).tolist() for name in known}
-        return cls(**parts, rule_of_three=three.tolist())
 
 
 def _pair_summary(claim: Claim, count: int, lost: int, alone: int) -> dict[str, Any]:
