@@ -323,6 +323,41 @@ def test_a_commit_of_a_newer_version(study):
     assert problems[0].fix == "upgrade safemetry"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"classes": ["comply", "evasive", "refuse"]},
+        {"outside": []},
+        {"classes": ["refuse", "comply"]},
+    ],
+)
+def test_classes_that_were_changed(study, change):
+    about = study.path / "study.json"
+    held = json.loads(about.read_bytes())
+    about.write_text(json.dumps(held | change))
+    (problem,) = check_study(study.path)
+    assert (problem.kind, problem.file) == ("changed_classes", "study.json")
+    assert not problem.is_note
+    assert json.dumps(held["classes"]) in problem.fix
+    assert json.dumps(held["outside"]) in problem.fix
+
+
+@pytest.mark.parametrize("whole_folder", [False, True])
+def test_lost_commits(study, whole_folder):
+    for path in (study.path / "imports").iterdir():
+        path.unlink()
+    if whole_folder:
+        (study.path / "imports").rmdir()
+    (problem,) = check_study(study.path)
+    assert problem.kind == "lost_commits"
+    assert not problem.is_note
+    assert "delete" not in problem.fix
+
+
+def test_an_empty_study_has_lost_nothing(tmp_path):
+    assert check_study(Study.create(tmp_path / "empty").path) == []
+
+
 def test_no_study_and_a_damaged_one(tmp_path, study):
     (problem,) = check_study(tmp_path)
     assert problem.kind == "missing_study"

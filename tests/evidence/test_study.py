@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -393,6 +395,53 @@ def test_a_damaged_commit_is_an_error_and_not_a_smaller_study(study):
     path.write_text(path.read_text()[:-40])
     with pytest.raises(InputError, match="damaged or cut short"):
         study.commits()
+
+
+def test_a_study_whose_classes_were_changed_is_not_read(study):
+    study.add(source({}))
+    about = study.path / "study.json"
+    held = json.loads(about.read_bytes())
+    about.write_text(json.dumps(held | {"classes": held["classes"][::-1]}))
+    altered = Study.open(study.path)
+    right = re.escape(f"restore study.json: classes {json.dumps(held['classes'])}")
+    for read in (altered.history, altered.judges, lambda: tidy(altered), lambda: altered.digest):
+        with pytest.raises(InputError, match=right):
+            read()
+    with pytest.raises(InputError, match="imported under"):
+        altered.add(source({"item": "2"}, digest="d2"))
+
+
+def test_a_study_without_its_imports_folder_is_not_an_empty_one(study):
+    study.add(source({}))
+    shutil.rmtree(study.path / "imports")
+    with pytest.raises(InputError, match="lost its folder imports/"):
+        study.commits()
+
+
+def test_a_study_that_lost_its_study_json_does_not_become_a_new_one(study):
+    study.add(source({}))
+    (study.path / "study.json").unlink()
+    for make in (Study.open, Study.create, Study.open_or_create):
+        with pytest.raises(InputError, match=r"lost its study\.json; restore"):
+            make(study.path)
+    assert not Study.is_study(study.path)
+
+
+@pytest.mark.parametrize("table", ["judgements", "responses", "items", "targets", "judges"])
+def test_a_study_with_a_lost_part_is_neither_read_nor_added_to(study, table):
+    study.add(source({"session": "s", "category": "c"}))
+    (part,) = (study.path / table).iterdir()
+    part.unlink()
+    with pytest.raises(InputError, match=rf"{part.name}: is gone.*safemetry check"):
+        tidy(study)
+    with pytest.raises(InputError, match=rf"{part.name}: is gone.*safemetry check"):
+        study.add(source({"run": "other"}, digest="d2"))
+
+
+def test_an_error_that_no_part_causes_stays_what_it_is(study):
+    study.add(source({}))
+    with pytest.raises(RuntimeError, match="mine"), study.naming_damage():
+        raise RuntimeError("mine")
 
 
 def test_a_commit_cannot_name_files_outside_the_study(study):

@@ -248,6 +248,61 @@ def test_a_study_and_a_table_are_joined(tmp_path):
         read_evidence(study, study)
 
 
+def test_a_study_without_study_json_is_not_read_as_loose_files(tmp_path):
+    study = Path(study_of(tmp_path, TIDY))
+    (study / "study.json").unlink()
+    for folder in (study, study.parent):
+        with pytest.raises(InputError, match=r"study that lost its study\.json; restore"):
+            read_evidence(str(folder))
+    (report,) = import_sources([str(study)], tmp_path / "other").sources_read
+    assert "lost its study.json" in report.problems[0]
+    with pytest.raises(InputError, match=r"lost its study\.json"):
+        import_sources([put(tmp_path, "more.csv")], study)
+
+
+def test_folders_that_are_called_like_those_of_a_study_are_read(tmp_path):
+    put(tmp_path, "logs/imports/a.csv")
+    put(tmp_path, "logs/judgements/b.csv")
+    assert len(rows(tmp_path / "logs")) == 4
+
+
+@pytest.mark.parametrize("table", ["judgements", "responses", "items", "targets", "judges"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "flipped"])
+def test_a_damaged_part_of_a_study_is_named(tmp_path, table, damage):
+    text = "target,item,label,session,intent\nm,1,comply,s,harmful\nm,2,refuse,t,harmful\n"
+    study = Path(study_of(tmp_path, text))
+    (part,) = (study / table).iterdir()
+    content = bytearray(part.read_bytes())
+    if damage == "gone":
+        part.unlink()
+    elif damage == "cut":
+        part.write_bytes(content[:40])
+    else:
+        part.write_bytes(content[:4] + bytes(255 - byte for byte in content[4:-8]) + content[-8:])
+    with pytest.raises(InputError, match=rf"{table}/{part.name}: is .*run `safemetry check"):
+        rows(study)
+
+
+def test_a_study_that_lost_its_commits_is_not_called_empty(tmp_path):
+    study = Path(study_of(tmp_path, TIDY))
+    for path in (study / "imports").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match=r"no import names them.*safemetry check"):
+        read_evidence(str(study))
+
+
+def test_changed_classes_are_refused_before_anything_is_imported(tmp_path):
+    study = Path(study_of(tmp_path, TIDY))
+    about = study / "study.json"
+    about.write_text(about.read_text().replace("refuse", "X").replace("comply", "refuse"))
+    for use in (
+        lambda: read_evidence(str(study)),
+        lambda: import_sources([put(tmp_path, "more.csv")], study),
+    ):
+        with pytest.raises(InputError, match=r"restore study\.json: classes"):
+            use()
+
+
 def test_as_study_is_for_studies(tmp_path):
     with pytest.raises(InputError, match="is no study"):
         read_evidence(put(tmp_path, "a.csv"), kind="study")

@@ -154,9 +154,9 @@ def _commits(study: Study) -> tuple[list[Commit], list[Problem]]:
 def _changed_classes(study: Study, commits: Sequence[Commit]) -> Iterator[Problem]:
     """A class order in `study.json` that is not the one by which the evidence was read."""
     stated = (study.classes, study.outside)
-    other = [commit.classes for commit in commits if commit.classes not in {None, stated}]
-    for found in other[:1]:
-        classes, outside = found or ((), ())
+    read_by = [commit.classes for commit in commits if commit.classes is not None]
+    other = [found for found in read_by if found != stated]
+    for classes, outside in other[:1]:
         yield Problem(
             "changed_classes",
             ABOUT,

@@ -267,9 +267,9 @@ class Study:
         return commits
 
     def _refuse_changed_classes(self, commit: Commit) -> None:
-        if commit.classes in {None, (self.classes, self.outside)}:
+        if commit.classes is None or commit.classes == (self.classes, self.outside):
             return
-        classes, outside = commit.classes or ((), ())
+        classes, outside = commit.classes
         raise InputError(
             f"{ABOUT} states the classes {said_classes(self.classes, self.outside)}, but the study "
             f"holds evidence that was imported under {said_classes(classes, outside)}",
@@ -331,7 +331,7 @@ class Study:
         if hashlib.sha256(content).hexdigest() != part.sha256:
             raise self._damaged(part, _OTHER_BYTES)
         rows = pq.read_table(pa.BufferReader(content), columns=TABLES["judges"].names)
-        return rows.to_pylist()
+        return list(rows.to_pylist())
 
     def table(self, connection: duckdb.DuckDBPyConnection, name: str) -> duckdb.DuckDBPyRelation:
         """One table of the study as written, corrections not applied; lazy.
@@ -425,10 +425,10 @@ class Study:
             return self._add(source, replace=replace)
 
     def _add(self, source: Import, *, replace: bool) -> Committed:
+        history = self.history()
         self._refuse_other_classes(source)
         _refuse_vanished_rows(source)
         options = options_digest(map_content(source.evidence_map), source.options)
-        history = self.history()
         held = self._in_force(history)
         for commit in held:
             if _holds(commit, source, options):
