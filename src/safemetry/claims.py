@@ -28,6 +28,11 @@ class ItemSet:
     count: int
     digest: str
 
+    def __str__(self) -> str:
+        return (
+            f"{self.count:,} {'item' if self.count == 1 else 'items'} (digest {self.digest[:8]}...)"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:

@@ -99,7 +99,7 @@ class ScopeMismatchError(SafemetryError):
     def __init__(self, parts: dict[str, tuple[object, object]]) -> None:
         self.parts = parts
         listed = "; ".join(
-            f"{name}: {first!r} against {second!r}" for name, (first, second) in parts.items()
+            f"{name}: {first} against {second}" for name, (first, second) in parts.items()
         )
         super().__init__(f"these claims are not comparable, their scopes differ in {listed}")
 

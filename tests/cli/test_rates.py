@@ -131,7 +131,7 @@ def test_projection_and_attempts_are_said(evidence: Evidence, run: Run):
     words = ["--judge", JUDGES[0], "--volume", "1e6", "--any-of", "1,99"]
     out = run("rates", evidence.table, *words).out
     assert re.search(r"At 1,000,000 requests like these, attack_success_rate of \S+ ", out)
-    assert "success in one of 1 attempts" in out
+    assert "success in one attempt" in out
     assert "unknown (no behaviour was tried 99 times)" in out
 
 
@@ -194,9 +194,44 @@ def test_a_high_confidence_is_not_rounded_to_certainty(run: Run):
 
 
 def test_a_plan_from_evidence_says_why_repeats_are_unknown(evidence: Evidence, run: Run):
-    out = run("plan", evidence.table).out
+    words = ["--filter", f"judge={JUDGES[0]}", "--filter", "intent=harmful"]
+    out = run("plan", evidence.table, *words).out
+    assert re.search(r"\b\d+ +1 +0\.\d{4}", out)
     assert "unknown" in out
     assert "Unknown: one response for each target and item" in out
+
+
+def test_a_plan_refuses_to_pool_judges_and_intents(evidence: Evidence, run: Run):
+    judges = run("plan", evidence.table, "--filter", "intent=harmful")
+    assert (judges.code, judges.out) == (2, "")
+    assert "--filter judge=NAME" in judges.err
+    intents = run("plan", evidence.table, "--filter", f"judge={JUDGES[0]}")
+    assert (intents.code, intents.out) == (2, "")
+    assert "--filter intent=harmful" in intents.err
+
+
+def test_two_runs_of_one_target_are_named_by_the_run(run: Run, tmp_path: Path):
+    rows = [row for row in panel() if row["target"] == TARGETS[0]]
+    path = write_csv(
+        tmp_path / "runs.csv", [{**row, "run": name} for name in ("may", "june") for row in rows]
+    )
+    words = ["--baseline", "run:may", "--candidate", "run:june", "--judge", JUDGES[0]]
+    out = run("compare", path, *words).out
+    assert "(run june) minus" in out
+    assert "(run may)" in out
+
+
+def test_different_judges_on_the_sides_are_named(run: Run, tmp_path: Path):
+    sides = [
+        write_csv(
+            tmp_path / f"{judge[:3]}.csv",
+            [r for r in panel() if (r["target"], r["judge"]) == (TARGETS[0], judge)],
+        )
+        for judge in JUDGES[:2]
+    ]
+    result = run("compare", "--baseline", sides[0], "--candidate", sides[1])
+    assert (result.code, result.out) == (2, "")
+    assert f"judge: {JUDGES[0]} against {JUDGES[1]}" in result.err
 
 
 def test_coverage_lists_what_was_never_tried_once(evidence: Evidence, run: Run):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -58,7 +61,10 @@ def test_one_row_per_cluster_is_mcnemars_test(assert_sound):
     assert 0 < found.minimum_detectable < 1
     said = finding.sentence()
     assert "attack_success_rate, new against old (judge judge): -20.0 points [" in said
-    assert "no difference shown; differences under" in said
+    # The exact test gives away a little of its level, and the score interval does not.
+    assert found.p_value > 0.05
+    assert found.interval[1] < 0
+    assert "p = 0.077, undecided: test and interval disagree, too few discordant pairs; " in said
     assert_sound(finding)
 
 
@@ -76,6 +82,47 @@ def test_behaviours_with_several_attacks_flip_signs_together():
     assert naive.difference == found.difference
     means = np.full(6, -1 / 6)
     assert found.p_value == sign_flip_test(means, np.random.default_rng(0)).p_value
+
+
+def clustered(pattern, behaviours):
+    """Both targets on three items of each behaviour; the old one never complied."""
+    return table(
+        {"old": labels("r" * len(pattern)), "new": labels(pattern)},
+        behaviour=[f"b{index // 3}" for index in range(3 * behaviours)] * 2,
+    )
+
+
+def test_few_clusters_give_a_test_an_interval_and_a_resolution_that_agree(assert_sound):
+    finding = compare_rates(clustered("crr" * 8 + "rrr" * 4, 12), "old", "new")
+    found = only(finding)
+    assert found.p_value == pytest.approx(2 / 2**8)
+    assert 0 < found.interval[0] < found.difference == pytest.approx(8 / 36)
+    assert found.conclusion == "differs"
+    # The sign-flip test finds 25 points three times in four here, and 30 six times in seven.
+    assert 0.25 < found.minimum_detectable < 0.3
+    assert_sound(finding)
+
+
+def test_where_test_and_interval_disagree_the_comparison_is_undecided(assert_sound):
+    finding = compare_rates(clustered("crr" * 6 + "rrr" * 6, 12), "old", "new")
+    found = only(finding)
+    assert found.p_value == pytest.approx(2 / 2**6)
+    assert found.interval[0] < 0
+    assert found.conclusion == "undecided"
+    said = finding.sentence()
+    assert "undecided: test and interval disagree, too few clusters" in said
+    assert "differs" not in said
+    assert_sound(finding)
+
+
+def test_a_difference_lost_to_the_adjustment_is_not_shown():
+    data = table(
+        {"old": labels("c" * 6 + "r" * 60), "new": labels("r" * 66)},
+        category=(["x"] * 22 + ["y"] * 22 + ["z"] * 22) * 2,
+    )
+    found = compare_rates(data, "old", "new", by="category").comparisons[0]
+    assert found.p_value < 0.05 < found.p_adjusted
+    assert found.conclusion == "no_difference_shown"
 
 
 def test_repeats_of_an_item_are_shares_and_flip_signs():
@@ -176,7 +223,9 @@ def test_different_items_are_refused_and_compared_on_those_they_share_if_asked()
     with pytest.raises(ScopeMismatchError) as caught:
         compare_rates(data, "old", "new")
     assert set(caught.value.parts) == {"items"}
-    assert "their scopes differ in items: " in str(caught.value)
+    assert re.search(
+        r"items: 4 items \(digest [0-9a-f]{8}\.\.\.\) against 3 items \(", str(caught.value)
+    )
     finding = compare_rates(data, "old", "new", shared_items=True)
     assert only(finding).pairs == 3
     assert finding.warnings[0] == (
@@ -228,10 +277,24 @@ def test_a_class_order_that_differs_is_refused():
 
 def test_a_side_may_be_a_run_or_evidence_of_its_own():
     data = table({"m": labels("ccrr") * 2}, item=list("1234") * 2, run=["r"] * 4 + ["s"] * 4)
-    assert only(compare_rates(data, "run:r", "run:s")).difference == 0
+    found = only(compare_rates(data, "run:r", "run:s"))
+    assert found.difference == 0
+    assert (found.baseline_name, found.candidate_name) == ("m (run r)", "m (run s)")
+    assert "attack_success_rate, m (run s) against m (run r) (" in found.sentence()
     evidence = as_evidence(data)
     sides = select_side(evidence, "run:r"), select_side(evidence, "run:s")
     assert only(compare_rates(None, *sides)).pairs == 4
+
+
+def test_sides_of_one_target_and_run_are_named_by_their_source():
+    sides = [
+        replace(as_evidence(table({"m": labels("ccrr")}, run="r")), sources=(name,))
+        for name in ("old.csv", "new.csv")
+    ]
+    found = only(compare_rates(None, *sides))
+    assert (found.baseline_name, found.candidate_name) == ("m (old.csv)", "m (new.csv)")
+    same = only(compare_rates(None, sides[0], sides[0]))
+    assert (same.baseline_name, same.candidate_name) == ("m (baseline)", "m (candidate)")
 
 
 def test_a_side_that_is_not_there_is_refused_with_those_that_are():
@@ -240,7 +303,9 @@ def test_a_side_that_is_not_there_is_refused_with_those_that_are():
         compare_rates(data, "old", "newer")
     with pytest.raises(InputError, match="no row has run=x"):
         compare_rates(data, "run:x", "new")
-    with pytest.raises(InputError, match=r"the baseline holds 2 targets \(new, old\)"):
+    with pytest.raises(
+        InputError, match=r"the baseline holds 2 targets \(new, old\).*--filter target=NAME"
+    ):
         compare_rates(data, "run:table", "new")
 
 
@@ -262,12 +327,19 @@ def test_a_judge_that_one_side_lacks_is_named():
     finding = compare_rates(data, "old", "new")
     assert [entry.judge for entry in finding.comparisons] == ["j"]
     assert "attack_success_rate (judge k)" in finding.warnings[0]
-    with pytest.raises(InputError, match="no rate in common; compare the same benchmark and judge"):
+    with pytest.raises(ScopeMismatchError, match="differ in judge: k against j") as caught:
         compare_rates(
             None,
             select_side(data, "old").filter(judge="k"),
             select_side(data, "new"),
         )
+    assert caught.value.parts == {"judge": ("k", "j")}
+
+
+def test_sides_without_a_common_rate_are_refused():
+    harmful, benign = table({"old": labels("cr")}), table({"new": labels("cr")}, intent="benign")
+    with pytest.raises(InputError, match="no rate in common; compare the same benchmark and judge"):
+        compare_rates(None, as_evidence(harmful), as_evidence(benign))
 
 
 # -- settings --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import permutation_test
+from scipy.stats import permutation_test, t
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import confint_proportions_2indep
@@ -119,6 +119,15 @@ def test_single_pairs_are_compared_by_tango():
     assert np.allclose([result.lower, result.upper], tango_interval(3, 1, 6))
     assert result.method == "tango"
     assert result.effective_pairs == 6
+
+
+def test_discordant_clusters_carry_the_degrees_of_freedom():
+    spread = paired_difference_interval([1] * 8 + [0] * 4, [0] * 12, [3] * 12)
+    assert spread.design_effect == pytest.approx((t.ppf(0.975, 7) / t.ppf(0.975, 35)) ** 2)
+    assert spread.lower > 0
+    # One cluster that outweighs the others does not become six by their number.
+    heavy = paired_difference_interval([20] + [1] * 5, [0] * 6, [20] + [1] * 5)
+    assert heavy.design_effect == pytest.approx((20**2 + 5) / 25)
 
 
 def test_few_discordant_clusters_count_clusters_not_pairs():
@@ -240,6 +249,49 @@ def test_paired_interval_covers_with_clusters(name, first, second, studies):
     held = [result.lower <= first - second <= result.upper for result in results]
     # Three standard errors below 94%.
     assert np.mean(held) >= 0.94 - 3 * np.sqrt(0.06 * 0.94 / studies)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clusters", [12, 20])
+@pytest.mark.parametrize("sizes", ["three", "six", "unequal"])
+@pytest.mark.parametrize("correlation", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize(
+    ("first", "second"), [(0.05, 0.03), (0.1, 0.02), (0.25, 0.01), (0.3, 0.1), (0.3, 0.3)]
+)
+def test_paired_interval_covers_with_few_clusters(
+    clusters, sizes, correlation, first, second, studies
+):
+    rng, studies = np.random.default_rng(31), studies // 4
+    unequal = np.random.default_rng(8).geometric(1 / 6, clusters)
+    size = {"three": np.full(clusters, 3), "six": np.full(clusters, 6), "unequal": unequal}[sizes]
+    b, c = discordant_clusters(studies, size, first, second, correlation, rng)
+    results = [paired_difference_interval(*row, size) for row in zip(b, c, strict=True)]
+    held = [result.lower <= first - second <= result.upper for result in results]
+    assert np.mean(held) >= 0.94 - 3 * np.sqrt(0.06 * 0.94 / studies)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("clusters", "most"), [(12, 0.15), (20, 0.1), (60, 0.05)])
+def test_interval_and_sign_flips_of_equal_clusters_seldom_disagree(clusters, most, studies):
+    rng, sizes = np.random.default_rng(37), np.full(clusters, 3)
+    b, c = discordant_clusters(studies // 20, sizes, 0.25, 0.01, 0.1, rng)
+    disagree = []
+    for first, second in zip(b, c, strict=True):
+        result = paired_difference_interval(first, second, sizes)
+        found = sign_flip_test((first - second) / sizes, rng, 2_000).p_value < 0.05
+        disagree.append(found != (result.lower > 0 or result.upper < 0))
+    assert np.mean(disagree) <= most
+
+
+@pytest.mark.slow
+def test_detectable_difference_of_few_clusters_is_found_by_sign_flips(studies):
+    rng, sizes = np.random.default_rng(41), np.full(12, 3)
+    observed = paired_difference_interval([1] * 8 + [0] * 4, [0] * 12, sizes)
+    least = minimum_detectable_difference(observed.discordant_rate, observed.effective_pairs)
+    clusters = rng.binomial(3, rng.beta(9 * least, 9 * (1 - least), (studies // 10, 12)))
+    found = [sign_flip_test(row / 3, rng, 5_000).p_value < 0.05 for row in clusters]
+    # Correlation .1 within clusters; the sign-flip test is discrete at 12 of them.
+    assert 0.72 < np.mean(found) < 0.88
 
 
 @pytest.mark.slow

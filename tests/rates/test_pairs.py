@@ -72,6 +72,7 @@ def test_several_items_on_a_side_share_the_weight_of_one_pair(assert_sound):
         "by": {},
         "pairs": 2,
         "judged_on_both_sides": 2,
+        "judged_in_part": 0,
         "safe_and_helpful": claim.events,
         "without_a_twin": 0,
         "why": {"benchmark": "not stated by the source"},
@@ -195,6 +196,8 @@ def test_a_verdict_missing_inside_a_judged_pair_widens_its_bounds() -> None:
     table = pa.Table.from_pylist(
         [{"target": "m", "pair": pair, **row} for pair, row in zip(pairs, rows, strict=True)]
     )
-    claim = measure_rates(table).find("discrimination_rate")
+    finding = measure_rates(table)
+    claim = finding.find("discrimination_rate")
+    assert finding.pairs[0]["judged_in_part"] == 1
     assert (claim.estimate, claim.trials) == (1.0, 2.0)
     assert claim.bounds_if_missing == (0.75, 1.0)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from safemetry import plan_trials
-from safemetry.errors import InputError
+from safemetry.errors import InputError, MixedIntentError
 from safemetry.rates import plan_repeats
 from safemetry.rates.intervals import upper_bound
 
@@ -81,17 +81,48 @@ def test_where_items_are_alike_repeats_cost_nothing(assert_sound):
     finding = plan_repeats(outcomes(np.random.default_rng(5)), epochs=[1, 4])
     once, often = (plan["standard_error"] for plan in finding.plans)
     assert often == pytest.approx(once, rel=0.25)
-    assert finding.sentence().endswith("of the variance lies in residual.") or (
-        "epoch" in finding.sentence()
+    assert finding.sentence().endswith(
+        "of the variance lies in residual (how responses of one target to one item differ)."
     )
     assert_sound(finding)
 
 
-def test_without_repeats_a_plan_says_why_it_is_unknown(assert_sound):
-    finding = plan_repeats(outcomes(np.random.default_rng(5), targets=1, epochs=1))
-    assert all(plan["standard_error"] is None for plan in finding.plans)
-    assert all(plan["why"]["standard_error"] for plan in finding.plans)
+@pytest.mark.parametrize("targets", [1, 4])
+def test_without_repeats_a_plan_of_one_response_is_known_and_of_more_is_not(targets, assert_sound):
+    data = outcomes(np.random.default_rng(5), targets=targets, items=200, epochs=1)
+    once, *more = plan_repeats(data).plans
+    # A rate of one half over 200 items.
+    assert once["standard_error"] == pytest.approx(np.sqrt(0.25 / 200), rel=0.1)
+    assert all(plan["standard_error"] is None for plan in more)
+    assert all("one response" in plan["why"]["standard_error"] for plan in more)
+    finding = plan_repeats(data)
+    assert "and what repeats would show)" in finding.sentence()
     assert_sound(finding)
+
+
+def test_verdicts_of_several_judges_are_planned_for_one_or_for_their_majority():
+    data = outcomes(np.random.default_rng(5), items=10)
+    columns = {name: data[name] for name in data.column_names}
+    both = pa.concat_tables(
+        [pa.table(columns | {"judge": [judge] * data.num_rows}) for judge in ("j", "k", "l")]
+    )
+    with pytest.raises(InputError, match=r"3 judges \(j, k, l\).*--filter judge=NAME.*/majority"):
+        plan_repeats(both)
+    one, panel = plan_repeats(data), plan_repeats(both, success="comply/majority")
+    assert panel.plans == one.plans
+
+
+def test_outcomes_of_several_intents_are_not_pooled():
+    data = outcomes(np.random.default_rng(5), items=10)
+    mixed = data.set_column(
+        data.column_names.index("intent"),
+        "intent",
+        pa.array(
+            ["benign" if item in {"i1", "i2"} else "harmful" for item in data["item"].to_pylist()]
+        ),
+    )
+    with pytest.raises(MixedIntentError, match=r"benign and harmful.*--filter intent=harmful"):
+        plan_repeats(mixed)
 
 
 def test_a_duplicate_key_is_refused():

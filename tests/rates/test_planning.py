@@ -104,6 +104,11 @@ def test_plans_without_repeats_say_why_they_cannot_be_made():
     plan = repeats_plan(once, 10, 2)
     assert plan.variance is None
     assert "one response" in plan.why
+    single = repeats_plan(once, 10, 1)
+    assert single.why is None
+    assert single.variance == pytest.approx((once.item + once.residual) / 10)
+    # Between two targets on the same items only target x item and what is left remain.
+    assert single.difference_variance == pytest.approx(2 * once.residual / 10)
 
 
 def test_plans_for_more_judges_need_more_than_one():

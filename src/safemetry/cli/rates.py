@@ -244,7 +244,7 @@ def _missing_lines(finding: RatesFinding) -> list[str]:
 
 def _worst_lines(finding: RatesFinding, most: int = 12) -> list[str]:
     """The group in which each target fails most; named among many, so with wider intervals."""
-    from safemetry.claims import percent
+    from safemetry.claims import count, percent
 
     lines = []
     for cell in finding.worst[:most]:
@@ -254,8 +254,9 @@ def _worst_lines(finding: RatesFinding, most: int = 12) -> list[str]:
         group = ", ".join(f"{name} {value}" for name, value in claim.scope.by.items())
         lines.append(
             f"Highest {claim.metric} of {claim.scope.target} (judge {claim.scope.judge}) among "
-            f"{cell.cells:,} groups: {percent(claim.estimate)} in {group} (simultaneous interval "
-            f"{_range(claim.interval)}, ceiling {percent(claim.ceiling)})."
+            f"{cell.cells:,} groups: {percent(claim.estimate)}, {count(claim.events)}/"
+            f"{count(claim.trials)}, {count(claim.missing.total)} missing, in {group} "
+            f"(simultaneous interval {_range(claim.interval)}, ceiling {percent(claim.ceiling)})."
         )
     if len(finding.worst) > most:
         lines.append(f"... and {len(finding.worst) - most:,} more; --json has them.")
@@ -296,10 +297,14 @@ def _any_of_k_lines(finding: RatesFinding) -> list[str]:
         )
         if entry.interval is not None:
             said += f" (interval {_range(entry.interval)})"
-        left_out = f"; {entry.left_out:,} behaviours had fewer" if entry.left_out else ""
+        behaviours = "behaviour" if entry.left_out == 1 else "behaviours"
+        left_out = f"; {entry.left_out:,} {behaviours} had fewer" if entry.left_out else ""
+        tries = (
+            f"at least one of {entry.attempts} attempts" if entry.attempts > 1 else "one attempt"
+        )
         lines.append(
-            f"{entry.target} (judge {entry.judge}{group}), success in one of {entry.attempts} "
-            f"attempts: {said}; {once} per attempt{left_out}."
+            f"{entry.target} (judge {entry.judge}{group}), success in {tries}: {said}; "
+            f"{once} per attempt{left_out}."
         )
     return lines
 
@@ -411,7 +416,7 @@ def _comparison_table(finding: ComparisonFinding) -> Table:
     judges = {entry.judge for entry in entries}
     first = entries[0]
     title = (
-        f"{cell(first.candidate.scope.target)} minus {cell(first.baseline.scope.target)}, in "
+        f"{cell(first.candidate_name)} minus {cell(first.baseline_name)}, in "
         f"percentage points (success: {finding.settings['success']}"
     )
     title += f"; judge: {cell(*judges)})" if len(judges) == 1 else ")"
@@ -459,13 +464,16 @@ def _comparison_lines(finding: ComparisonFinding) -> list[str]:
         return [entry.sentence() for entry in entries]
     level = entries[0].level
     known = [entry for entry in entries if entry.p_adjusted is not None]
-    different = sum((entry.p_adjusted or 0.0) < 1 - level for entry in known)
+    different = sum(entry.conclusion == "differs" for entry in known)
+    undecided = sum(entry.conclusion == "undecided" for entry in known)
     said = (
         f"{different} of {len(known)} comparisons differ at {100 * level:g}% confidence (p "
         "adjusted by Holm over the groups of a metric and judge). A difference under the "
         "detectable one would mostly be missed."
     )
     lines = [said]
+    if undecided:
+        lines.append(f"{undecided} undecided: test and interval disagree, too little evidence.")
     for metric in dict.fromkeys(entry.metric for entry in entries if entry.difference is None):
         reasons = [
             entry.why.get("difference", "not computed")

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from safemetry.claims import Claim, require_comparable
-from safemetry.errors import InputError
-from safemetry.evidence.evidence import Evidence, as_evidence
+from safemetry.errors import InputError, ScopeMismatchError
+from safemetry.evidence.evidence import Evidence, as_evidence, distinct
 from safemetry.evidence.maps import EvidenceMap
 from safemetry.evidence.success import SuccessRule
 from safemetry.findings import Finding, plain
@@ -100,6 +100,8 @@ class Comparison:
         Group of the comparison.
     baseline, candidate
         The claim of each side, over all its items.
+    baseline_name, candidate_name
+        What tells the sides apart: the target, with its run or source where both have the same.
     difference
         Candidate minus baseline, over items judged on both sides.
     interval
@@ -119,6 +121,9 @@ class Comparison:
         Independent groups of items.
     minimum_detectable
         Smallest true difference that this comparison finds with probability `power`.
+    conclusion
+        ``differs`` or ``no_difference_shown`` by `p_adjusted`; ``undecided`` where one of `p_value`
+        and `interval` rules out a difference of zero and the other does not.
     """
 
     metric: str
@@ -126,6 +131,8 @@ class Comparison:
     by: Mapping[str, str | None]
     baseline: Claim
     candidate: Claim
+    baseline_name: str
+    candidate_name: str
     difference: float | None
     interval: tuple[float, float] | None
     level: float
@@ -138,16 +145,21 @@ class Comparison:
     clusters: int
     minimum_detectable: float | None
     power: float
+    conclusion: str | None = None
     why: Mapping[str, str] = field(default_factory=dict)
 
     def sentence(self) -> str:
         """The comparison in words."""
-        sides = f"{self.candidate.scope.target} against {self.baseline.scope.target}"
+        sides = f"{self.candidate_name} against {self.baseline_name}"
         group = "".join(f", {name} {value}" for name, value in self.by.items())
         if self.difference is None or self.interval is None or self.p_adjusted is None:
             return f"{self.metric}, {sides}{group}: unknown ({self.why.get('difference', '')})."
         low, high = (100 * end for end in self.interval)
-        seen = "differs" if self.p_adjusted < 1 - self.level else "no difference shown"
+        scarce = "clusters" if self.test == "sign_flip" else "discordant pairs"
+        seen = {
+            "differs": "differs",
+            "undecided": f"undecided: test and interval disagree, too few {scarce}",
+        }.get(self.conclusion or "", "no difference shown")
         least = (
             f"; differences under {100 * self.minimum_detectable:.1f} points would mostly be missed"
             if self.minimum_detectable is not None
@@ -271,10 +283,11 @@ class _Comparing:
                 raise InputError(
                     f"the {name} holds {len(side.targets_seen)} targets "
                     f"({', '.join(side.targets_seen[:6])})",
-                    fix="name one target",
+                    fix="name one target, or choose it with --filter target=NAME",
                 )
         if settings.shared_items:
             baseline, candidate = self._on_shared_items(baseline, candidate)
+        self.names = _names(baseline, candidate)
         self.baseline, self.candidate = self._side(baseline), self._side(candidate)
 
     def _on_shared_items(
@@ -328,6 +341,11 @@ class _Comparing:
         self._warn_of_one_sided()
         comparisons = [self._compare(key, rng) for key in keys]
         if not comparisons:
+            judges = [
+                sorted({key[1] for key in side.claims}) for side in (self.baseline, self.candidate)
+            ]
+            if all(judges) and not set(judges[0]) & set(judges[1]):
+                raise ScopeMismatchError({"judge": (", ".join(judges[0]), ", ".join(judges[1]))})
             raise InputError(
                 "the two sides have no rate in common", fix="compare the same benchmark and judge"
             )
@@ -370,6 +388,8 @@ class _Comparing:
             "by": first.scope.by,
             "baseline": first,
             "candidate": second,
+            "baseline_name": self.names[0],
+            "candidate_name": self.names[1],
             "level": self.settings.level,
             "power": self.settings.power,
             "pairs": len(matched.cluster),
@@ -383,6 +403,7 @@ class _Comparing:
                 "p_value",
                 "p_adjusted",
                 "minimum_detectable",
+                "conclusion",
             )
             return Comparison(
                 **shared,
@@ -480,6 +501,33 @@ class _Matched:
     unpaired: int
 
 
+def _names(baseline: Evidence, candidate: Evidence) -> tuple[str, str]:
+    """The target of each side, and the run or source where both sides have the same one."""
+    sides = (baseline, candidate)
+    first, second = (side.targets_seen[0] for side in sides)
+    if first != second:
+        return first, second
+    runs = [distinct(side.rows, "run") for side in sides]
+    told = [f"run {' and '.join(map(str, names))}" for names in runs]
+    if not all(runs) or told[0] == told[1]:
+        told = [", ".join(side.sources) for side in sides]
+    if told[0] == told[1]:
+        told = ["baseline", "candidate"]
+    return f"{first} ({told[0]})", f"{second} ({told[1]})"
+
+
+def _concluded(entry: Comparison) -> Comparison:
+    if entry.p_value is None or entry.p_adjusted is None or entry.interval is None:
+        return entry
+    alpha = 1 - entry.level
+    # The interval is that of one comparison, so it is held against the unadjusted p-value.
+    ruled_out = not entry.interval[0] <= 0 <= entry.interval[1]
+    if ruled_out != (entry.p_value < alpha):
+        return replace(entry, conclusion="undecided")
+    found = entry.p_adjusted < alpha
+    return replace(entry, conclusion="differs" if found else "no_difference_shown")
+
+
 def _code(values: Sequence[str | None], wanted: str | None) -> int:
     if wanted in values:
         return values.index(wanted)
@@ -497,7 +545,8 @@ def _adjusted(comparisons: Sequence[Comparison]) -> Iterable[Comparison]:
         values = paired.holm([comparisons[index].p_value or 0.0 for index in members])
         adjusted |= dict(zip(members, values.tolist(), strict=True))
     for index, entry in enumerate(comparisons):
-        yield replace(entry, p_adjusted=adjusted[index]) if index in adjusted else entry
+        known = replace(entry, p_adjusted=adjusted[index]) if index in adjusted else entry
+        yield _concluded(known)
 
 
 __all__ = [

@@ -446,7 +446,8 @@ class Measurement:
             claim = self._claim("discrimination_rate", measured, index, missing, ends, scope)
             alone = int(pairs.alone[self._group_of(claim)])
             claims.append(claim)
-            summary.append(_pair_summary(claim, int(count[index]), half, alone))
+            partly = int((pairs.complete & (pairs.lowest < pairs.highest) & (codes == index)).sum())
+            summary.append(_pair_summary(claim, int(count[index]), half, partly, alone))
         return claims, summary
 
     # -- any of k --------------------------------------------------------------------------------
@@ -526,7 +527,7 @@ class Measurement:
             )
 
 
-def _pair_summary(claim: Claim, count: int, lost: int, alone: int) -> dict[str, Any]:
+def _pair_summary(claim: Claim, count: int, lost: int, partly: int, alone: int) -> dict[str, Any]:
     silent = {"benchmark": "not stated by the source"}
     return {
         "benchmark": claim.scope.benchmark,
@@ -535,6 +536,7 @@ def _pair_summary(claim: Claim, count: int, lost: int, alone: int) -> dict[str, 
         "by": dict(claim.scope.by),
         "pairs": count,
         "judged_on_both_sides": count - lost,
+        "judged_in_part": partly,
         "safe_and_helpful": claim.events,
         "without_a_twin": alone,
         "why": silent if claim.scope.benchmark is None else {},

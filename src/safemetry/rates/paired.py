@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from safemetry.rates.clusters import FEWEST_CLUSTERS
 from safemetry.rates.intervals import (
     FloatArray,
     Interval,
@@ -26,6 +25,11 @@ from safemetry.rates.intervals import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+# With fewer discordant clusters no sign-flip test reaches 5%, and their spread says too little.
+FEWEST_DISCORDANT = 6
+# The same by weight: (sum m)**2 / sum m**2 over discordant clusters, so that a few large ones
+# do not pass for many.
+FEWEST_DISCORDANT_BY_WEIGHT = 5.0
 # Bounds the memory of one batch of sign flips (values drawn at once).
 BATCH_FLIPS = 4_000_000
 # Bisection halves an interval of length 2 this often, which exhausts double precision.
@@ -202,9 +206,10 @@ def paired_difference_interval(
     Returns: the difference sum(only_first - only_second) / sum(pairs) and its interval, or None
     where there is no pair. With one pair per cluster that is Tango's interval. Otherwise Tango's
     interval on counts divided by a design effect: the linearised variance between clusters over
-    the variance of independent pairs, times the squared ratio of t quantiles, at least 1; while
-    fewer than 10 clusters (by number, or by trials as in `clusters`) hold a discordant pair, the
-    mean cluster size as a pair meets it, sum m**2 / sum m.
+    the variance of independent pairs, at least 1, times the squared ratio of t quantiles. Clusters
+    without a discordant pair say nothing of its size, so its degrees of freedom are the discordant
+    clusters, (sum m)**2 / sum m**2, less 1. While fewer than 6 clusters (5 by that weight) are
+    discordant the effect is the mean cluster size as a pair meets it, sum m**2 / sum m.
 
     Raises: ValueError for impossible counts or levels.
 
@@ -249,7 +254,9 @@ def _difference_effect(b: FloatArray, c: FloatArray, m: FloatArray, level: float
     n, clusters = m.sum(), m.size
     mean_size = max(float((m * m).sum() / n), 1.0)
     discordant = b + c > 0
-    few = discordant.sum() < FEWEST_CLUSTERS or (m[discordant].sum() < FEWEST_CLUSTERS * mean_size)
+    squares = float((m[discordant] ** 2).sum())
+    weight = float(m[discordant].sum()) ** 2 / squares if squares else 0.0
+    few = discordant.sum() < FEWEST_DISCORDANT or weight < FEWEST_DISCORDANT_BY_WEIGHT
     difference = (b.sum() - c.sum()) / n
     independent = (b.sum() + c.sum()) / n - difference**2
     if few or independent <= 0:
@@ -257,9 +264,9 @@ def _difference_effect(b: FloatArray, c: FloatArray, m: FloatArray, level: float
     spread = ((b - c - difference * m) ** 2).sum()
     effect = clusters / (clusters - 1) * spread / (n * independent)
     probability = 0.5 + level / 2
-    between = n / mean_size - 1
-    ratio = special.stdtrit(between, probability) / special.stdtrit(n - 1, probability)
-    return float(max(effect * ratio**2, 1.0))
+    between = max(min(weight, n / mean_size) - 1, 1.0)
+    ratio = special.stdtrit(between, probability) / special.stdtrit(max(n - 1, 1.0), probability)
+    return float(max(effect, 1.0) * max(ratio, 1.0) ** 2)
 
 
 def unpaired_difference_interval(

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pyarrow.compute as pc
 
-from safemetry.errors import InputError
+from safemetry.errors import InputError, MixedIntentError
 from safemetry.evidence.evidence import as_evidence
 from safemetry.evidence.maps import EvidenceMap
 from safemetry.evidence.outcomes import refuse_duplicates, responses
-from safemetry.evidence.success import SuccessRule
+from safemetry.evidence.success import Aggregation, SuccessRule
 from safemetry.findings import Finding, plain, resolved
 from safemetry.rates import components as parts
 from safemetry.rates.counts import Codes
@@ -138,7 +139,27 @@ class ComponentsFinding(Finding):
             return f"The variance cannot be divided: {'; '.join(reasons) or 'it is zero'}."
         largest = max(known, key=known.__getitem__)
         share = known[largest] / sum(known.values())
-        return f"{share:.0%} of the variance lies in {largest.replace('_', ' x ')}."
+        return f"{share:.0%} of the variance lies in {_in_words(largest, self.components.merged)}."
+
+
+_WORDS: Final = {
+    "target": "target (how targets differ over all items)",
+    "item": "item (how items differ for all targets)",
+    "target_item": "target x item (which items are hard for which target)",
+    "epoch": "epoch (how responses of one target to one item differ)",
+}
+
+
+def _in_words(component: str, merged: Mapping[str, str]) -> str:
+    """A component and what it is; the residual holds what the design could not tell apart."""
+    if component != "residual":
+        return _WORDS.get(component, component.replace("_", " x "))
+    within = {name for name, container in merged.items() if container == "residual"}
+    if "target_item" in within:
+        return "residual (target x item, and what repeats would show)"
+    if "item" in within:
+        return "residual (how items differ, and what repeats would show)"
+    return "residual (how responses of one target to one item differ)"
 
 
 def plan_repeats(
@@ -164,17 +185,20 @@ def plan_repeats(
     Raises
     ------
     InputError
-        Where no response was judged, or a number of responses is under 1.
+        Where no response was judged, a number of responses is under 1, or there are several judges
+        whose verdicts the rule does not make one.
+    MixedIntentError
+        Where items of several intents were judged.
     """
     for repeats in epochs:
         if repeats < 1:
             raise InputError(f"{repeats} responses per item are no plan", fix="count from 1")
     evidence = as_evidence(data, evidence_map)
     rule = SuccessRule.parse(success) if success else evidence.default_rule
-    frame, warnings = responses(evidence, rule)
+    frame, warnings = responses(evidence, rule, by=("intent",))
     table = (
         frame.filter(nw.col("judged") == 1)
-        .select("run", "target", "item", "epoch", "judge", "success", "irregular")
+        .select("run", "target", "item", "epoch", "judge", "success", "irregular", "intent")
         .collect("pyarrow")
         .to_arrow()
     )
@@ -182,6 +206,7 @@ def plan_repeats(
         raise InputError("no response was judged", file=", ".join(evidence.sources))
     if table["irregular"].to_numpy().any():
         refuse_duplicates(evidence)
+    _refuse_pooled(table, rule)
     codes = {name: Codes.of(table[name]).codes for name in ("target", "item", "judge")}
     run, epoch = Codes.of(table["run"]), Codes.of(table["epoch"])
     found = parts.variance_components(
@@ -198,6 +223,24 @@ def plan_repeats(
         components=found,
         plans=tuple(_plan(found, per_target, repeats) for repeats in epochs),
     )
+
+
+def _refuse_pooled(table: Any, rule: SuccessRule) -> None:
+    """Refuse outcomes of which a rate would be made of more than one thing."""
+    judges = sorted(map(str, pc.unique(table["judge"]).to_pylist()))
+    if rule.aggregation is Aggregation.EACH and len(judges) > 1:
+        shown = ", ".join(judges[:6]) + (f" and {len(judges) - 6} more" if len(judges) > 6 else "")
+        raise InputError(
+            f"the outcomes come from {len(judges)} judges ({shown}), and how they differ is no "
+            "part of the precision of a rate by one",
+            fix=f"choose one with --filter judge=NAME, or use --success {rule.boundary}/majority",
+        )
+    intents = sorted(set(pc.unique(table["intent"]).to_pylist()) - {None})
+    if len(intents) > 1:
+        raise MixedIntentError(
+            f"a plan over {' and '.join(intents)} items pools different rates; plan for one, with "
+            "--filter intent=harmful"
+        )
 
 
 def _plan(found: parts.VarianceComponents, responses_each: float, repeats: int) -> dict[str, Any]:

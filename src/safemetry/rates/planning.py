@@ -129,7 +129,10 @@ def repeats_plan(
     Returns: the variance of a target's mean over new items, responses and judges,
     (item + target:item) / I + epoch / (I E) + (judge + target:judge) / J + item:judge / (I J) +
     residual / (I E J), and that of a difference of two targets on the same items and judges, where
-    item, judge and item:judge cancel. None where a component that the plan divides is unknown.
+    item, judge and item:judge cancel. With one response for each target and item, what repeats
+    would show cannot be told from target:item (with one target, from item); a plan without repeats
+    divides both by I, so it is known, and one with repeats is not. None where a component that the
+    plan divides is unknown.
 
     Raises: ValueError for numbers under 1.
 
@@ -145,32 +148,42 @@ def repeats_plan(
     )
     if not all((number >= 1).all() for number in (i, e, j)):
         raise ValueError("items, epochs and judges must be at least 1")
-    why = _unplannable(components, j)
-    item, rest = components.item, components.residual
-    if why is not None or item is None or rest is None:
+    why = _unplannable(components, e, j)
+    rest = components.residual
+    if why is not None or rest is None:
         return RepeatsPlan(i, e, j, None, None, None, why)
     # A component that is part of another one adds nothing of its own.
-    own = components.target_item or 0.0
+    item, own = components.item or 0.0, components.target_item or 0.0
     response = (components.epoch or 0.0) / (i * e) + rest / (i * e * j)
     judge = (components.judge or 0.0) + (components.item_judge or 0.0) / i
     own_judge = components.target_judge or 0.0
     variance = (item + own) / i + response + (judge + own_judge) / j
-    if components.target_item is None:
+    why = None
+    if components.target_item is None and components.merged.get("target_item") != "residual":
         why = "one target: how items differ between targets is unknown"
+    elif components.item is None:
+        why = "no item was put to two targets: what they have in common is unknown"
+    if why is not None:
         return RepeatsPlan(i, e, j, variance, np.sqrt(variance), None, why)
     difference = 2 * (own / i + response + own_judge / j)
     return RepeatsPlan(i, e, j, variance, np.sqrt(variance), difference, None)
 
 
-def _unplannable(components: VarianceComponents, judges: FloatArray) -> str | None:
-    for name in ("item", "residual"):
-        if getattr(components, name) is None:
-            return components.why.get(name, f"{name} is unknown")
+def _unplannable(
+    components: VarianceComponents, epochs: FloatArray, judges: FloatArray
+) -> str | None:
+    merged = components.merged
+    if components.residual is None:
+        return components.why.get("residual", "residual is unknown")
     # Repeats can be planned only where items were told apart from their responses.
-    undivided = components.merged.get("epoch") in {"item", "target_item"}
-    if undivided or components.merged.get("target_item") == "residual":
+    undivided = merged.get("epoch") in {"item", "target_item"}
+    undivided |= merged.get("target_item") == "residual"
+    undivided |= merged.get("item") == "residual" and components.target_item is None
+    if undivided and (epochs > 1).any():
         return "one response for each target and item: the spread between repeats is unknown"
-    if components.target_item is None and components.merged.get("target_item") != "item":
+    if components.item is None and not (undivided and merged.get("item") == "residual"):
+        return components.why.get("item", "item is unknown")
+    if components.target_item is None and merged.get("target_item") not in {"item", "residual"}:
         return components.why.get("target_item", "target_item is unknown")
     if components.judge is None and (judges > 1).any():
         return "one judge: the spread between judges is unknown"

@@ -50,8 +50,13 @@ def request_state(item: str) -> dict[str, Any]:
 def make(folder: Path, ids: list[str]) -> Path:
     run = folder / RUN.replace(":", "-")
     run.mkdir()
-    adapter = {"method": "generation", "model": MODEL, "model_deployment": MODEL,
-               "temperature": 0.0, "instructions": MARKER}
+    adapter = {
+        "method": "generation",
+        "model": MODEL,
+        "model_deployment": MODEL,
+        "temperature": 0.0,
+        "instructions": MARKER,
+    }
     documents = {
         "run_spec.json": {
             "name": RUN,
