@@ -199,7 +199,8 @@ def percent(value: float) -> str:
         return f"{shown:.1f}%"
     if shown >= 0.1:
         return f"{shown:.2f}%"
-    return f"{shown:.2g}%"
+    # Below a hundred-thousandth the digits would say more than any evidence does.
+    return f"{shown:.2g}%" if shown >= 0.001 else "<0.001%"
 
 
 def require_comparable(first: Claim, second: Claim, *, factor: str) -> None:

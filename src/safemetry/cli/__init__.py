@@ -28,9 +28,9 @@ _COMMANDS: Final = {
     "items": ("evidence:items", "List items that broke, went unjudged or divide judges."),
     "export": ("evidence:export", "Write the judgements table as CSV or Parquet."),
     "rates": ("rates:rates", "Measure how often targets went along, and how sure that is."),
-    "compare": ("rates:compare", "Compare two targets or releases on the same items."),
-    "plan": ("rates:plan", "Say how many trials a statement needs."),
-    "coverage": ("rates:coverage", "Show which attacks and categories were never tried."),
+    "compare": ("compare:compare", "Compare two targets or releases on the same items."),
+    "plan": ("planning:plan", "Say how many trials a statement needs."),
+    "coverage": ("planning:coverage", "Show which attacks and categories were never tried."),
 }
 
 _EPILOG: Final = """\b
