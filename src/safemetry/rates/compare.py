@@ -12,10 +12,11 @@ from safemetry.claims import Claim, require_comparable
 from safemetry.errors import InputError, ScopeMismatchError
 from safemetry.evidence.evidence import Evidence, as_evidence, distinct
 from safemetry.evidence.maps import EvidenceMap
+from safemetry.evidence.schema import UNSTATED
 from safemetry.evidence.success import SuccessRule
 from safemetry.findings import Finding, plain
 from safemetry.rates import paired
-from safemetry.rates.counts import CountTable, FloatArray, IntArray, combine, count_responses
+from safemetry.rates.counts import CountTable, FloatArray, IntArray, count_responses
 from safemetry.rates.measure import measure_counts
 from safemetry.rates.metrics import METRICS, Metric
 from safemetry.rates.settings import RateSettings
@@ -471,9 +472,7 @@ class _Comparing:
         table = side.table
         mine = table.intent.codes == _code(table.intent.values, metric.intent)
         mine &= table.columns["judge"].codes == _code(table.columns["judge"].values, key[1])
-        for name, value in zip(self.settings.by, key[2:], strict=True):
-            wanted = side.claims[key].scope.by[name]
-            del value
+        for name, wanted in zip(self.settings.by, key[2:], strict=True):
             column = table.columns[name]
             mine &= column.codes == _code(column.values, wanted)
         rows = np.flatnonzero(mine & (table.judged > 0))
@@ -531,7 +530,7 @@ def _concluded(entry: Comparison) -> Comparison:
 def _code(values: Sequence[str | None], wanted: str | None) -> int:
     if wanted in values:
         return values.index(wanted)
-    return len(values) - 1 if wanted == "unstated" else -1
+    return len(values) - 1 if wanted == UNSTATED else -1
 
 
 def _adjusted(comparisons: Sequence[Comparison]) -> Iterable[Comparison]:
@@ -547,13 +546,3 @@ def _adjusted(comparisons: Sequence[Comparison]) -> Iterable[Comparison]:
     for index, entry in enumerate(comparisons):
         known = replace(entry, p_adjusted=adjusted[index]) if index in adjusted else entry
         yield _concluded(known)
-
-
-__all__ = [
-    "CompareSettings",
-    "Comparison",
-    "ComparisonFinding",
-    "combine",
-    "compare_rates",
-    "select_side",
-]

@@ -363,16 +363,3 @@ def _clusters(items: pa.Table, cluster: str) -> Codes:
 def _digests(ids: Sequence[str | None]) -> NDArray[np.uint8]:
     joined = b"".join(hashlib.sha256(str(name).encode()).digest()[:16] for name in ids)
     return np.frombuffer(joined, dtype=np.uint8).reshape(-1, 16)
-
-
-__all__ = [
-    "ITEM_KEY",
-    "ITEM_NAMES",
-    "Codes",
-    "CountTable",
-    "Groups",
-    "check_by",
-    "combine",
-    "count_responses",
-    "renumber",
-]

@@ -137,10 +137,9 @@ def _cells(table: CountTable, rows: Any, level: float) -> list[Cell]:
     responses = total(table.responses)
     attempted = total(table.responses * (table.reason.codes != _code_of_unattempted(table)))
     items = np.zeros(size, dtype=np.int64)
-    pairs, first = combine(
+    _, first = combine(
         [Codes(place, tuple(map(str, range(size + 1)))), table.item.take(rows)], len(rows)
     )
-    del pairs
     np.add.at(items, place[first], 1)
     ceilings = _ceilings(table, rows, place, size, level)
     names = [
