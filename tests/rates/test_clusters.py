@@ -11,8 +11,22 @@ from hypothesis import strategies as st
 from scipy.stats import t
 
 from safemetry.rates import clusters as module
-from safemetry.rates.clusters import clustered_rates
+from safemetry.rates.clusters import clustered_rates, complementary_rates
 from safemetry.rates.intervals import clopper_pearson, upper_bound, wilson, zero_failure_ceiling
+
+FIGURES = (
+    "events",
+    "trials",
+    "clusters",
+    "event_clusters",
+    "mean_cluster_size",
+    "estimate",
+    "design_effect",
+    "effective_trials",
+    "lower",
+    "upper",
+    "ceiling",
+)
 
 
 @pytest.fixture(scope="module")
@@ -231,9 +245,74 @@ def test_coarse_cells_of_large_counts_keep_the_ceiling_monotone(monkeypatch):
 def test_cells_cover_every_count_once(monkeypatch):
     monkeypatch.setattr(module, "SINGLE_COUNTS", 4)
     for events in (1, 2, 5, 6, 17, 40, 100):
-        _, first, last = module._candidates(np.array([0]), np.array([float(events)]))
+        fewer = module._Candidates.below(np.array([float(events)]))
+        index = np.arange(fewer.count[0])
+        last = fewer.last(np.zeros_like(index), index)
+        first = fewer.last(np.zeros_like(index), index - 1) + 1
         covered = [np.arange(a, b + 1) for a, b in zip(first, last, strict=True)]
-        assert sorted(np.concatenate([*covered, [0]])) == list(range(events))
+        assert np.concatenate(covered).tolist() == list(range(events))
+
+
+def every_candidate(events, trials, confidence):
+    """The ceiling of one group by the definition: each candidate is looked at for itself."""
+    rows, count = module._sorted_rows(np.zeros(len(events), int), events, trials, 1)
+    totals = module._totals(rows, count, "sampled", None)
+    effect = module._design_effect(totals, confidence)
+    x, n = totals.events, totals.trials
+    clean = zero_failure_ceiling(totals.clusters, confidence)
+    highest = np.maximum(upper_bound(x / effect, n / effect, confidence), clean)
+    with_events = rows.pick(rows.events > 0)
+    bounds = module._EffectBounds.of(with_events, totals, confidence)
+    fewer = module._Candidates.below(x)
+    for index in range(0 if fewer.offset[0] else 1, fewer.count[0]):
+        first, last = (fewer.last(np.zeros(1, int), np.array([i])) for i in (index - 1, index))
+        bound = bounds.largest(np.zeros(1, int), first + 1, last)
+        highest = np.maximum(highest, upper_bound(last / bound, n / bound, confidence))
+    return highest[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    cluster_sizes.filter(lambda sizes: max(sizes) > 1),
+    st.sampled_from([0.5, 0.95, 0.999]),
+    st.booleans(),
+    st.data(),
+)
+def test_blocks_of_candidates_leave_out_none_that_lifts_the_ceiling(
+    sizes, confidence, fractions, data
+):
+    events = np.array([data.draw(st.integers(0, size)) for size in sizes], float)
+    if fractions:
+        events *= data.draw(st.floats(0.1, 1))
+    if 0 < events.sum() < sum(sizes):
+        ceiling = one_group(events, sizes, confidence=confidence).ceiling[0]
+        assert ceiling == pytest.approx(every_candidate(events, sizes, confidence), abs=1e-12)
+
+
+tables = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=60
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    tables,
+    st.sampled_from(["none", "as drawn", "all"]),
+    st.sampled_from([{}, {"inference": "fixed"}, {"population": 90}]),
+    st.booleans(),
+)
+def test_the_complement_is_what_the_other_count_gives(table, kept, choices, exact):
+    group, yes, no = (np.array(part) for part in zip(*table, strict=True))
+    trials = yes + no
+    events = {"none": 0 * yes, "as drawn": yes, "all": trials}[kept]
+    pair = complementary_rates(group, events, trials, groups=5, exact=exact, **choices)
+    for rates, counted in zip(pair, (events, trials - events), strict=True):
+        direct = clustered_rates(group, counted, trials, groups=5, exact=exact, **choices)
+        assert rates.method.tolist() == direct.method.tolist()
+        for name in FIGURES:
+            ours, theirs = (np.ma.asarray(getattr(part, name)) for part in (rates, direct))
+            assert np.ma.getmaskarray(ours).tolist() == np.ma.getmaskarray(theirs).tolist()
+            assert np.ma.allclose(ours, theirs, rtol=0, atol=1e-12), name
 
 
 @settings(max_examples=60, deadline=None)

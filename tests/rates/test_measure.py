@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from safemetry.errors import InputError, MixedIntentError
@@ -15,7 +16,7 @@ from safemetry.evidence.evidence import as_evidence
 from safemetry.rates import RateSettings, compare_rates, count_labels, cover, measure_rates
 from safemetry.rates.intervals import clopper_pearson, upper_bound, wilson
 from safemetry.rates.metrics import METRIC_NAMES
-from safemetry.simulate import simulate_clusters
+from safemetry.simulate import simulate_clusters, simulate_large
 
 HARM = {"judges": {"*": {"scale_min": 0, "scale_max": 1, "higher_is": "worse"}}}
 SAFE = {"judges": {"*": {"scale_min": 0, "scale_max": 1, "higher_is": "safer"}}}
@@ -126,6 +127,23 @@ def test_items_of_unknown_intent_are_counted_apart(assert_sound):
     assert finding.unclassified == 2
     assert finding.warnings[0].startswith("2 judge calls are on items of unknown intent")
     assert assert_sound(finding)["unclassified"] == 2
+
+
+def test_a_rate_is_the_same_with_and_without_its_complement(tmp_path):
+    path = tmp_path / "judgements.parquet"
+    simulate_large(path, 20_000, 4, targets=2, judges=2, calls=3)
+    evidence = as_evidence(pq.read_table(path))
+    together = measure_rates(evidence, by=["attack"])
+    for name in ("attack_success_rate", "safe_recall", "help_rate", "over_refusal_rate"):
+        alone = measure_rates(evidence, by=["attack"], metrics=[name]).claims
+        beside = [claim for claim in together.claims if claim.metric == name]
+        assert [claim.scope for claim in alone] == [claim.scope for claim in beside]
+        for one, other in zip(alone, beside, strict=True):
+            assert one.events == other.events
+            assert one.estimate == pytest.approx(other.estimate, abs=1e-12)
+            assert one.interval == pytest.approx(other.interval, abs=1e-12)
+            assert one.ceiling == pytest.approx(other.ceiling, abs=1e-12)
+            assert one.effective_trials == pytest.approx(other.effective_trials, rel=1e-12)
 
 
 def test_every_metric_is_in_the_vocabulary():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from safemetry.rates.counts import Codes, combine, renumber
+from safemetry.rates.codes import Codes, combine, joint_code, renumber, sorted_rows
 
 
 @pytest.mark.parametrize("size", [1, 7, 2**16, 2**20, 2**40, 2**62])
@@ -29,3 +29,10 @@ def test_many_wide_columns_combine_without_overflow():
     )
     assert numbers.tolist() == known.ravel().tolist()
     assert first.tolist() == known_first.tolist()
+    assert sorted_rows(*joint_code(columns, 300)).tolist() == known_first.tolist()
+
+
+def test_rows_are_sorted_by_their_codes_column_by_column():
+    columns = np.random.default_rng(2).integers(0, 20, (3, 300))
+    codes = [Codes(column, (*(f"{value:02}" for value in range(20)), None)) for column in columns]
+    assert sorted_rows(*joint_code(columns, 300)).tolist() == combine(codes, 300)[1].tolist()

@@ -57,6 +57,8 @@ class Arrival:
         Scales that the format fixes; the map overrides them.
     place
         Name of the source for error messages.
+    settled
+        Columns of ours whose cells were checked before, and are not looked at again.
     """
 
     frame: nw.LazyFrame[Any]
@@ -65,21 +67,25 @@ class Arrival:
     map: EvidenceMap
     scales: Mapping[str, Scale]
     place: Place
+    settled: frozenset[str] = frozenset()
 
     def has(self, name: str) -> bool:
         """Whether the source has this column of ours."""
         return name in self.theirs
 
+    def is_open(self, name: str) -> bool:
+        """Whether the source has this column of ours and its cells are still to be checked."""
+        return self.has(name) and name not in self.settled
+
     def is_text(self, name: str) -> bool:
         """Whether a column that is there holds text."""
         return bool(self.types[name] == nw.String())
 
-    @property
-    def counts_calls(self) -> bool:
-        """Whether calls are numbers that need no parsing, or one number for all rows."""
-        if not self.has("call"):
-            return "call" not in self.map.constants
-        return bool(self.types["call"].is_integer())
+    def counts(self, name: str) -> bool:
+        """Whether calls or epochs are numbers that need no parsing, or one number for all rows."""
+        if not self.has(name):
+            return name not in self.map.constants
+        return bool(self.types[name].is_integer())
 
     def default(self, name: str) -> Any:
         """The value of every row where the source has no such column."""

@@ -7,8 +7,8 @@ value is checked (`safemetry.evidence.inspection`), and its words become ours
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from safemetry.evidence import frames
@@ -42,6 +42,8 @@ class Instrument:
         Highest number of a call; None where it is not known.
     reasons
         Reasons that occur; known where `last_call` is.
+    last_epoch
+        Highest number of an epoch; None where it is not known.
     """
 
     scale: Scale
@@ -49,6 +51,8 @@ class Instrument:
     scored: bool = False
     last_call: int | None = None
     reasons: frozenset[str] = frozenset()
+    # Whether it is known depends on the type of a column alone.
+    last_epoch: int | None = field(default=None, compare=False)
 
 
 def admit(
@@ -58,6 +62,7 @@ def admit(
     *,
     scales: Mapping[str, Scale] | None = None,
     place: Place | str = "table",
+    settled: Collection[str] = (),
 ) -> tuple[nw.LazyFrame[Any], dict[str, Instrument]]:
     """Check a table and give it the columns and types of the judgements table.
 
@@ -73,6 +78,9 @@ def admit(
         Scales that the format fixes; the map overrides them.
     place
         Name of the source for error messages.
+    settled
+        Columns whose cells need no check, because they passed the border before; not those of a
+        verdict, nor `judge` and `call`.
 
     Returns
     -------
@@ -89,7 +97,7 @@ def admit(
     """
     where = Place(place) if isinstance(place, str) else place
     named = name_columns(frames.lazy(data, connection), evidence_map, scales or {}, where)
-    inspected, groups = inspect(named)
+    inspected, groups = inspect(replace(named, settled=frozenset(settled)))
     judges = sorted({group["judge"] for group in groups})
     return translate(inspected, groups), {
         judge: _instrument(inspected, judge, [g for g in groups if g["judge"] == judge])
@@ -112,6 +120,11 @@ def _instrument(arrival: Arrival, judge: str, groups: Sequence[Group]) -> Instru
         arrival.scale(judge),
         labels=frozenset(meant.intersection(arrival.map.known_labels)),
         scored=any(group["scored"] for group in groups),
-        last_call=max(group["last_call"] for group in groups) if arrival.counts_calls else None,
+        last_call=_highest(groups, "last_call") if arrival.counts("call") else None,
         reasons=frozenset(str(reason) for reason in reasons),
+        last_epoch=_highest(groups, "last_epoch") if arrival.counts("epoch") else None,
     )
+
+
+def _highest(groups: Sequence[Group], name: str) -> int:
+    return max(int(group[name]) for group in groups)

@@ -101,7 +101,7 @@ def cell_checks(arrival: Arrival) -> list[CellCheck]:
 
 
 def _empty_keys(arrival: Arrival) -> Iterator[CellCheck]:
-    for name in filter(arrival.has, KEY):
+    for name in filter(arrival.is_open, KEY):
         column, cell = BY_NAME[name], nw.col(name)
         fix = "give each row a value"
         if not column.required and name != "run":
@@ -112,7 +112,7 @@ def _empty_keys(arrival: Arrival) -> Iterator[CellCheck]:
 
 def _malformed_numbers(arrival: Arrival) -> Iterator[CellCheck]:
     for column in COLUMNS:
-        if arrival.has(column.name) and column.type in {WHOLE, REAL}:
+        if arrival.is_open(column.name) and column.type in {WHOLE, REAL}:
             text = arrival.is_text(column.name)
             yield from _malformed_text(arrival, column) if text else _no_number(arrival, column)
 
@@ -142,7 +142,7 @@ def _no_number(arrival: Arrival, column: Column) -> Iterator[CellCheck]:
 
 
 def _negative_numbers(arrival: Arrival) -> Iterator[CellCheck]:
-    for name in filter(arrival.has, _COUNTED_FROM_ONE):
+    for name in filter(arrival.is_open, _COUNTED_FROM_ONE):
         cell, complaint = nw.col(name), Complaint(name, "{value} is negative", "count from 1")
         if arrival.is_text(name):
             yield _flag(complaint, cell.str.contains("-"))
@@ -152,7 +152,7 @@ def _negative_numbers(arrival: Arrival) -> Iterator[CellCheck]:
 
 def _long_ids(arrival: Arrival) -> Iterator[CellCheck]:
     limit = arrival.map.limits.id_characters
-    for name in filter(arrival.has, _IDS):
+    for name in filter(arrival.is_open, _IDS):
         length = nw.col(name).str.len_chars()
         complaint = Complaint(
             name,

@@ -25,7 +25,7 @@ def connect(memory: str | None = None, jobs: int | None = None) -> duckdb.DuckDB
         Limit such as ``"2GB"``; by default the environment variable ``SAFEMETRY_MEMORY``, else
         1,300 MB.
     jobs
-        Number of threads; by default all cores.
+        Number of threads, also for what is computed from the counts; by default all cores.
     """
     limit = memory or os.environ.get("SAFEMETRY_MEMORY") or DEFAULT_MEMORY
     if not _AMOUNT.fullmatch(limit.strip()):
@@ -43,3 +43,9 @@ def connect(memory: str | None = None, jobs: int | None = None) -> duckdb.DuckDB
     if jobs:
         settings["threads"] = jobs
     return duckdb.connect(config=settings)
+
+
+def thread_limit(connection: duckdb.DuckDBPyConnection) -> int:
+    """The number of threads that a connection works with."""
+    ((threads,),) = connection.sql("SELECT current_setting('threads')").fetchall()
+    return int(threads)

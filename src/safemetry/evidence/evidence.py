@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from safemetry.errors import InputError
 from safemetry.evidence import border, frames
-from safemetry.evidence.engine import connect
+from safemetry.evidence.engine import connect, thread_limit
 from safemetry.evidence.identity import JudgeIdentity
 from safemetry.evidence.maps import EvidenceMap, Scale, make_map
 from safemetry.evidence.naming import near_misses
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ITEM_KEY: Final = ("run", "item")
 _CONTEXT: Final = tuple(column.name for column in ITEM_COLUMNS)
+CONTEXT_NAMES: Final = (*ITEM_KEY, *_CONTEXT)
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Evidence:
         Parts of each judge's identity, where known.
     targets
         Target -> its settings, where known.
+    threads
+        How many threads may work on what the engine has counted.
     """
 
     rows: nw.LazyFrame[Any]
@@ -62,6 +65,7 @@ class Evidence:
     default_rule: SuccessRule = field(default_factory=SuccessRule)
     identities: tuple[JudgeIdentity, ...] = ()
     targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    threads: int = 1
 
     def filter(self, **values: str | Sequence[str]) -> Evidence:
         """The rows in which every named column has the given value, or one of those given.
@@ -179,7 +183,7 @@ def as_evidence(
     name = place if isinstance(place, str) else place.name
     evidence = assemble(rows, instruments, known, sources=(name,))
     missed = near_misses(frame.collect_schema().names(), known)
-    return replace(evidence, warnings=(*missed, *evidence.warnings))
+    return replace(evidence, warnings=(*missed, *evidence.warnings), threads=thread_limit(engine))
 
 
 def assemble(
@@ -188,8 +192,11 @@ def assemble(
     evidence_map: EvidenceMap,
     *,
     sources: Sequence[str],
+    items: pa.Table | None = None,
 ) -> Evidence:
     """Evidence from admitted rows, with one consistent context per item.
+
+    `items` holds the different contexts of the rows, where that is known without a pass over them.
 
     An item that stands under several attacks is a behaviour by this package's words: it is split
     into one item per attack, and the id becomes the behaviour where there is none.
@@ -200,7 +207,7 @@ def assemble(
         Where an item has two intents, or two values of another item column.
     """
     warnings = []
-    items = _items(rows)
+    items = _items(rows) if items is None else _sorted(items)
     if _repeated(items).num_rows and len(pc.unique(items["attack"])) > 1:
         rows = _split_by_attack(rows)
         items = _items(rows)
@@ -215,9 +222,11 @@ def assemble(
 
 
 def _items(rows: nw.LazyFrame[Any]) -> pa.Table:
-    columns = [*ITEM_KEY, *_CONTEXT]
-    table = groups(rows, columns)
-    return table.sort_by([(name, "ascending") for name in columns])
+    return _sorted(groups(rows, CONTEXT_NAMES))
+
+
+def _sorted(items: pa.Table) -> pa.Table:
+    return items.sort_by([(name, "ascending") for name in CONTEXT_NAMES])
 
 
 def _repeated(items: pa.Table) -> pa.Table:

@@ -27,15 +27,16 @@ Group = Mapping[str, Any]
 
 Holds ``judge``, ``label``, ``status``, ``reason`` and ``intent`` (None where empty or absent), the
 values that the map translates, ``rows`` (their number), ``scored`` (1 or 0), ``score_min``,
-``score_max`` and ``last_call``.
+``score_max``, ``last_call`` and ``last_epoch``.
 """
 
 _WORDS: Final = ("label", "status", "reason", "intent")
+_COUNTED: Final = ("call", "epoch")
 _LABELS_SHOWN: Final = 20
 
 
 def inspect(arrival: Arrival) -> tuple[Arrival, list[Group]]:
-    """Check every value.
+    """Check every value of the columns that are not settled.
 
     Returns
     -------
@@ -73,12 +74,11 @@ def _profile(arrival: Arrival, checks: Sequence[CellCheck]) -> list[Group]:
     frame = arrival.frame
     if not arrival.has("judge"):
         frame = frame.with_columns(nw.lit(arrival.default("judge")).alias("judge"))
-    call = nw.col("call") if arrival.has("call") and arrival.counts_calls else nw.lit(1)
     frame = frame.select(
         "judge",
         *words,
         arrival.score().alias("score_value"),
-        call.cast(nw.Int64).alias("call_value"),
+        *(_number(arrival, name).alias(f"{name}_value") for name in _COUNTED),
         *((nw.col(name) == "").cast(nw.Int64).alias("blank_" + name) for name in texts),
         *(check.value.alias(f"check_{number}") for number, check in enumerate(checks)),
     ).with_columns((~nw.col("score_value").is_null()).cast(nw.Int64).alias("scored"))
@@ -88,7 +88,7 @@ def _profile(arrival: Arrival, checks: Sequence[CellCheck]) -> list[Group]:
             nw.len().alias("rows"),
             nw.col("score_value").min().alias("score_min"),
             nw.col("score_value").max().alias("score_max"),
-            nw.col("call_value").max().alias("last_call"),
+            *(nw.col(f"{name}_value").max().alias(f"last_{name}") for name in _COUNTED),
             *(nw.col("blank_" + name).sum().cast(nw.Int64) for name in texts),
             *(check.aggregate(f"check_{number}") for number, check in enumerate(checks)),
         )
@@ -101,16 +101,23 @@ def _profile(arrival: Arrival, checks: Sequence[CellCheck]) -> list[Group]:
     return sorted(groups, key=lambda group: json.dumps(group, sort_keys=True, default=str))
 
 
+def _number(arrival: Arrival, name: str) -> nw.Expr:
+    """The number of a call or an epoch, 1 where it is not known."""
+    known = arrival.has(name) and arrival.counts(name)
+    return (nw.col(name) if known else nw.lit(1)).cast(nw.Int64)
+
+
 def _word_columns(arrival: Arrival) -> list[str]:
     """Columns of few values, which rows are grouped by beside the judge."""
     translated = (untranslated(name) for name in ("intent", "status"))
-    return [name for name in (*_WORDS, *translated) if arrival.has(name)]
+    return [name for name in (*_WORDS, *translated) if arrival.is_open(name)]
 
 
 def _long_texts(arrival: Arrival) -> list[str]:
     """Text columns whose values are too many to group by."""
     words = {"judge", *_word_columns(arrival)}
-    return [name for name in arrival.types if arrival.is_text(name) and name not in words]
+    texts = filter(arrival.is_text, arrival.types)
+    return [name for name in texts if arrival.is_open(name) and name not in words]
 
 
 def _blank_columns(arrival: Arrival, groups: Sequence[Group]) -> list[str]:

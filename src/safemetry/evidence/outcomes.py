@@ -7,12 +7,16 @@ response and judge (or panel), with a verdict or the reason why there is none.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from safemetry.errors import InputError
 from safemetry.evidence import frames
@@ -22,6 +26,8 @@ from safemetry.evidence.maps import Scale
 from safemetry.evidence.schema import KEY, RESPONSE_KEY, TIED, UNSTATED, Status
 from safemetry.evidence.success import Aggregation, SuccessRule
 from safemetry.evidence.tally import Tally
+
+IntArray = NDArray[np.int64]
 
 RESPONSE_COLUMNS: Final = (
     *RESPONSE_KEY,
@@ -180,20 +186,117 @@ def only_run(evidence: Evidence) -> str | None:
     return str(runs[0].as_py()) if len(runs) == 1 else None
 
 
+def response_tallies(
+    evidence: Evidence, rule: SuccessRule, by: Sequence[str] = ()
+) -> ResponseTallies | None:
+    """The responses of each target to each item, one tally for each epoch, in one grouping.
+
+    Grouping calls into responses and these again takes twice as long.
+
+    Parameters
+    ----------
+    evidence, rule, by
+        Those of `responses`.
+
+    Returns
+    -------
+    ResponseTallies or None
+        None where judges are pooled, or where tallies cannot hold the calls: too many epochs, too
+        many calls, or numbers of either that are not known.
+    """
+    judges, warnings = usable_judges(evidence, rule)
+    tally = Tally.of(evidence.instruments, judges)
+    epochs = [evidence.instruments[judge].last_epoch for judge in judges]
+    last = max((epoch or 0 for epoch in epochs), default=0)
+    if tally is None or None in epochs or rule.aggregation is not Aggregation.EACH:
+        return None
+    if not 1 <= last <= tally.most_epochs:
+        return None
+    keys = [name for name in _keys(evidence, (*RESPONSE_KEY, "judge", *by)) if name != "epoch"]
+    calls = _rows(evidence, judges).select(
+        *keys, "epoch", tally.call(*_flags(evidence, rule, judges)).alias("tally")
+    )
+    names = [f"tally_{epoch}" for epoch in range(1, last + 1)]
+    frame = (
+        calls.select(
+            *keys,
+            *(
+                nw.when(nw.col("epoch") == epoch).then(nw.col("tally")).otherwise(0.0).alias(name)
+                for epoch, name in enumerate(names, start=1)
+            ),
+        )
+        .group_by(*keys, drop_null_keys=False)
+        .agg(nw.len().cast(nw.Int64).alias("calls"), *(nw.col(name).sum() for name in names))
+        .with_columns(*(tally.held(name).cast(nw.Int64).alias(name) for name in names))
+    )
+    return ResponseTallies(frame, tuple(names), tally, tuple(warnings))
+
+
+@dataclass(frozen=True)
+class ResponseTallies:
+    """The responses of each target to each item, as each judge tallied them.
+
+    Parameters
+    ----------
+    frame
+        Lazy frame with the columns ``target, item, judge`` (and ``run`` where there are several),
+        those asked for, ``calls`` over all epochs, and those of `names`.
+    names
+        The columns with the tally of each epoch; 0 where there was no response.
+    tally
+        What the digits of a tally mean.
+    warnings
+        From reading the verdicts.
+    """
+
+    frame: nw.LazyFrame[Any]
+    names: tuple[str, ...]
+    tally: Tally
+    warnings: tuple[str, ...]
+
+    def verdicts(self, tallies: IntArray) -> pa.Table | None:
+        """What each of some tallies says of a response: the columns that `responses` makes.
+
+        ``calls`` is the highest number of a call, which is how many there were if they were
+        numbered from 1, each once. None where some tally shows that they were not.
+        """
+        calls = self.tally.calls(tallies)
+        counted = pa.table({"tally": tallies.astype(np.float64), "calls": calls})
+        table = (
+            _verdicts(self.tally.read(nw.from_native(counted).lazy())).collect("pyarrow").to_arrow()
+        )
+        regular = not pc.any(pc.greater(table["irregular"], 0)).as_py()
+        return table if regular and calls.max(initial=0) <= self.tally.last_call else None
+
+
+def _keys(evidence: Evidence, names: Sequence[str]) -> list[str]:
+    """The columns to group by: a run that is the same everywhere is none."""
+    run = only_run(evidence)
+    return [name for name in names if name != "run" or run is None]
+
+
+def _rows(evidence: Evidence, judges: Sequence[str]) -> nw.LazyFrame[Any]:
+    """The rows of some judges."""
+    if len(judges) == len(evidence.instruments):
+        return evidence.rows
+    return evidence.rows.filter(nw.col("judge").is_in(list(judges)))
+
+
+def _flags(
+    evidence: Evidence, rule: SuccessRule, judges: Sequence[str]
+) -> tuple[nw.Expr, nw.Expr, nw.Expr]:
+    """Conditions on a call: success, refusal, and whether there is a verdict."""
+    if rule.threshold is None:
+        return _label_flags(evidence, rule)
+    return _score_flags(evidence, rule, judges)
+
+
 def _counted(
     evidence: Evidence, rule: SuccessRule, judges: Sequence[str], keys: Sequence[str]
 ) -> nw.LazyFrame[Any]:
     """The calls of one judge on one response, counted: in one number where that holds them."""
-    conditions = (
-        _score_flags(evidence, rule, judges)
-        if rule.threshold is not None
-        else _label_flags(evidence, rule)
-    )
-    rows = evidence.rows
-    if len(judges) < len(evidence.instruments):
-        rows = rows.filter(nw.col("judge").is_in(list(judges)))
-    run = only_run(evidence)
-    grouped = [name for name in keys if name != "run" or run is None]
+    conditions, rows = _flags(evidence, rule, judges), _rows(evidence, judges)
+    run, grouped = only_run(evidence), _keys(evidence, keys)
     tally = Tally.of(evidence.instruments, judges)
     if tally is None:
         counted = _counted_apart(rows, conditions, grouped)

@@ -14,10 +14,11 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import pyarrow as pa
 
+from safemetry.evidence import frames
 from safemetry.evidence.arrival import Arrival, untranslated
 from safemetry.evidence.inspection import Group
 from safemetry.evidence.maps import MISSING_PREFIX, FromColumn
-from safemetry.evidence.schema import BY_NAME, COLUMNS, NAMES, Column, Status
+from safemetry.evidence.schema import BY_NAME, COLUMNS, NAMES, RESPONSE_KEY, Column, Status
 
 JudgeLabel = tuple[str, str]
 """A judge, and a label that it gave in the words of the source."""
@@ -54,6 +55,13 @@ def translate(arrival: Arrival, groups: Sequence[Group]) -> nw.LazyFrame[Any]:
     }
     final = kept | translated
     return arrival.frame.select(*(final[name].alias(name) for name in NAMES))
+
+
+def response_keys(arrival: Arrival) -> nw.LazyFrame[Any]:
+    """The keys of the responses that the rows are about, lazy; blank cells stay as they are."""
+    return arrival.frame.select(
+        frames.ROW, *(_as_is(arrival, BY_NAME[name]).alias(name) for name in RESPONSE_KEY)
+    )
 
 
 def _as_is(arrival: Arrival, column: Column) -> nw.Expr:

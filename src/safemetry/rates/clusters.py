@@ -35,7 +35,7 @@ Techniques, sections 2.11 (ratio), 10.3 (two stages); Kish (1965), Survey Sampli
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -106,8 +106,12 @@ class _Rows:
     events: FloatArray
     trials: FloatArray
 
-    def pick(self, index: NDArray[Any]) -> _Rows:
+    def pick(self, index: NDArray[Any] | slice) -> _Rows:
         return _Rows(self.group[index], self.events[index], self.trials[index])
+
+    def complement(self) -> _Rows:
+        """The same clusters with their non-events as events."""
+        return replace(self, events=self.trials - self.events)
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,20 @@ class _Totals:
     squared_residuals: FloatArray
     repeated: BoolArray
     fraction: FloatArray
+
+    def complement(self) -> _Totals:
+        """The totals of the same clusters with their non-events as events."""
+        return replace(
+            self,
+            events=self.trials - self.events,
+            event_clusters=self.clean_clusters,
+            clean_clusters=self.event_clusters,
+            event_weight=self.clean_weight,
+            clean_weight=self.event_weight,
+        )
+
+    def pick(self, groups: IntArray) -> _Totals:
+        return _Totals(**{name: values[groups] for name, values in vars(self).items()})
 
 
 def clustered_rates(  # noqa: PLR0913 - each keyword is one documented choice
@@ -192,36 +210,87 @@ def clustered_rates(  # noqa: PLR0913 - each keyword is one documented choice
     check_level(confidence, "confidence")
     rows, count = _sorted_rows(group, events, trials, groups)
     totals = _totals(rows, count, inference, population)
-    tried = totals.trials > 0
-    x, n = totals.events, np.where(tried, totals.trials, 1.0)
+    return _rates(rows, totals, level, confidence, inference, exact=exact)
 
+
+def complementary_rates(  # noqa: PLR0913 - those of `clustered_rates`
+    group: ArrayLike,
+    events: ArrayLike,
+    trials: ArrayLike,
+    *,
+    groups: int | None = None,
+    level: float = 0.95,
+    confidence: float = 0.95,
+    exact: bool = False,
+    inference: Inference = "sampled",
+    population: ArrayLike | None = None,
+) -> tuple[ClusteredRates, ClusteredRates]:
+    """Return the rates of the events, and of the trials without one.
+
+    The design effect and the two-sided intervals treat events and non-events alike, so estimate and
+    interval of the second are one minus those of the first; only its ceiling is computed anew.
+
+    Parameters and Raises: those of `clustered_rates`.
+
+    >>> harmed, held = complementary_rates([0, 0], [1, 0], [2, 2])
+    >>> float(harmed.estimate[0]), float(held.estimate[0]), int(held.event_clusters[0])
+    (0.25, 0.75, 2)
+    """
+    check_level(level)
+    check_level(confidence, "confidence")
+    rows, count = _sorted_rows(group, events, trials, groups)
+    totals = _totals(rows, count, inference, population)
+    rates = _rates(rows, totals, level, confidence, inference, exact=exact)
+    others = totals.complement()
+    ceilings = _ceilings(rows.complement(), others, confidence)
+    return rates, replace(
+        rates,
+        events=others.events,
+        event_clusters=others.event_clusters.astype(np.int64),
+        estimate=1.0 - rates.estimate,
+        lower=1.0 - rates.upper,
+        upper=1.0 - rates.lower,
+        ceiling=_known(ceilings, totals),
+    )
+
+
+def _rates(
+    rows: _Rows,
+    totals: _Totals,
+    level: float,
+    confidence: float,
+    inference: Inference,
+    *,
+    exact: bool,
+) -> ClusteredRates:
+    x, n = totals.events, np.where(totals.trials > 0, totals.trials, 1.0)
     effect = _design_effect(totals, 0.5 + level / 2)
     effective = n / effect
     clustered = clopper_pearson(x / effect, effective, level)
     simple = clopper_pearson(x, n, level) if exact else wilson(x, n, level)
     lower = np.where(totals.repeated, clustered.lower, simple.lower)
     upper = np.where(totals.repeated, clustered.upper, simple.upper)
-
-    def known(values: FloatArray) -> MaskedFloats:
-        return np.ma.masked_where(~tried, values)
-
     return ClusteredRates(
         events=x,
         trials=totals.trials,
         clusters=totals.clusters.astype(np.int64),
         event_clusters=totals.event_clusters.astype(np.int64),
-        mean_cluster_size=known(n / np.maximum(totals.clusters, 1.0)),
-        estimate=known(x / n),
-        design_effect=known(effect),
-        effective_trials=known(effective),
-        lower=known(lower),
-        upper=known(upper),
-        ceiling=known(_ceilings(rows, totals, confidence)),
+        mean_cluster_size=_known(n / np.maximum(totals.clusters, 1.0), totals),
+        estimate=_known(x / n, totals),
+        design_effect=_known(effect, totals),
+        effective_trials=_known(effective, totals),
+        lower=_known(lower, totals),
+        upper=_known(upper, totals),
+        ceiling=_known(_ceilings(rows, totals, confidence), totals),
         method=np.where(totals.repeated, "korn_graubard", "clopper_pearson" if exact else "wilson"),
         level=level,
         confidence=confidence,
         inference=inference,
     )
+
+
+def _known(values: FloatArray, totals: _Totals) -> MaskedFloats:
+    return np.ma.masked_where(totals.trials == 0, values)
 
 
 def _sorted_rows(
@@ -361,68 +430,109 @@ def _ceilings(rows: _Rows, totals: _Totals, confidence: float) -> FloatArray:
     )
     for batch in batches:
         if batch.size:
-            _raise_to_majorant(ceiling, batch, rows, totals, effect, confidence)
+            picked = totals.pick(batch)
+            bounds = _EffectBounds.of(_rows_with_events(rows, batch), picked, confidence)
+            ceiling[batch] = _majorant(ceiling[batch], picked, effect[batch], bounds, confidence)
     return ceiling
 
 
-def _raise_to_majorant(
+def _rows_with_events(rows: _Rows, batch: IntArray) -> _Rows:
+    """The clusters with an event of some groups, which are numbered by their place in `batch`."""
+    near = rows.pick(
+        slice(
+            np.searchsorted(rows.group, batch[0]),
+            np.searchsorted(rows.group, batch[-1], side="right"),
+        )
+    )
+    place = np.full(batch[-1] - batch[0] + 1, -1)
+    place[batch - batch[0]] = np.arange(batch.size)
+    numbered = replace(near, group=place[near.group - batch[0]])
+    return numbered.pick((numbered.group >= 0) & (numbered.events > 0))
+
+
+def _majorant(
     ceiling: FloatArray,
-    batch: IntArray,
-    rows: _Rows,
     totals: _Totals,
     effect: FloatArray,
+    bounds: _EffectBounds,
     confidence: float,
-) -> None:
-    """Lift `ceiling` in place to the maximum over fewer events (see `clustered_rates`)."""
+) -> FloatArray:
+    """Return the ceilings, lifted to the maximum over fewer events (see `clustered_rates`).
+
+    Few candidates lift a ceiling, so they are looked at in blocks. A block's largest count with a
+    bound on the design effect of all its counts gives a bound on their ceilings, since the ceiling
+    falls neither in the count nor in the design effect. Only a block that might exceed the present
+    ceiling is halved, down to single candidates: what is left out could change nothing.
+    """
     from scipy import special
 
-    owner, first, last = _candidates(batch, totals.events[batch])
-    if not owner.size:
-        return
-    n = totals.trials[owner]
-    bound = _largest_effect(rows, totals, batch, owner, first, last, confidence)
-    # Fewer events with no larger a design effect cannot exceed the bound at the data.
-    larger = bound > effect[owner]
-    owner, last, n, bound = owner[larger], last[larger], n[larger], bound[larger]
-    # One evaluation of the distribution tells whether a candidate exceeds the present ceiling; it
-    # costs a third of inverting it, and few candidates do.
-    covered = special.betainc(last / bound + 1.0, (n - last) / bound, ceiling[owner])
-    higher = covered < confidence
-    lifted = upper_bound(last[higher] / bound[higher], n[higher] / bound[higher], confidence)
-    np.maximum.at(ceiling, owner[higher], lifted)
+    ceiling = ceiling.copy()
+    fewer = _Candidates.below(totals.events)
+    # No event at all has its own term, so whole counts start from one.
+    start = np.where(fewer.offset > 0, 0, 1)
+    owner = np.flatnonzero(fewer.count > start)
+    start, stop = start[owner], fewer.count[owner]
+    while owner.size:
+        first, last = fewer.last(owner, start - 1) + 1.0, fewer.last(owner, stop - 1)
+        bound = bounds.largest(owner, first, last)
+        # Fewer events with no larger a design effect cannot exceed the bound at the data.
+        larger = np.flatnonzero(bound > effect[owner])
+        owner, start, stop = owner[larger], start[larger], stop[larger]
+        last, bound, n = last[larger], bound[larger], totals.trials[owner]
+        # One evaluation of the distribution tells whether a candidate exceeds the present ceiling;
+        # it costs a third of inverting it.
+        covered = special.betainc(last / bound + 1.0, (n - last) / bound, ceiling[owner])
+        higher = covered < confidence
+        single = higher & (stop - start == 1)
+        lifted = upper_bound(last[single] / bound[single], n[single] / bound[single], confidence)
+        np.maximum.at(ceiling, owner[single], lifted)
+        owner, start, stop = _halves(*(part[higher & ~single] for part in (owner, start, stop)))
+    return ceiling
 
 
-def _candidates(batch: IntArray, events: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return the numbers of events below the observed ones: group, first and last of each cell.
+def _halves(owner: IntArray, start: IntArray, stop: IntArray) -> tuple[IntArray, ...]:
+    middle = (start + stop) // 2
+    return (
+        np.concatenate([owner, owner]),
+        np.concatenate([start, middle]),
+        np.concatenate([middle, stop]),
+    )
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """The numbers of events below the observed ones, from few to many.
 
     Every whole number of events fewer is a candidate. Beyond `SINGLE_COUNTS` whole cells below the
     data share one bound (the worst design effect in the cell with its largest count); the counts of
     the cell that the data lie in stand alone. The cells do not depend on the data, so adding an
     event only ever turns single counts into a cell whose bound is not below theirs.
+
+    count: number of candidates of each group.
+    offset: what the numbers of each group exceed whole ones by.
+    ends: -1, and then the last whole count of each cell.
+    cells: how many candidates of each group are cells.
     """
-    whole = np.floor(events)
-    offset = events - whole
-    # No event at all has its own term, so whole counts start from one.
-    lowest = np.where(offset > 0, 0.0, 1.0)
-    ends = _cell_ends(float(whole.max(initial=0.0)))
-    cells = np.searchsorted(ends, whole - 1.0, side="right")
-    inside = np.where(cells > 0, ends[np.maximum(cells - 1, 0)], -1.0)
 
-    owner, position = _ragged(cells)
-    last = ends[position]
-    first = np.where(position > 0, ends[np.maximum(position - 1, 0)] + 1.0, 0.0)
-    keep = last >= lowest[owner]
-    owner, first, last = owner[keep], first[keep], last[keep]
+    count: IntArray
+    offset: FloatArray
+    ends: FloatArray
+    cells: IntArray
 
-    single_owner, step = _ragged((whole - 1.0 - inside).clip(0.0).astype(np.int64))
-    single = inside[single_owner] + 1.0 + step
-    keep = single >= lowest[single_owner]
-    single_owner, single = single_owner[keep], single[keep]
+    @classmethod
+    def below(cls, events: FloatArray) -> _Candidates:
+        whole = np.floor(events)
+        ends = np.concatenate([[-1.0], _cell_ends(float(whole.max(initial=0.0)))])
+        cells = np.searchsorted(ends, whole - 1.0, side="right") - 1
+        single = (whole - 1.0 - ends[cells]).clip(0.0).astype(np.int64)
+        return cls(cells + single, events - whole, ends, cells)
 
-    owner = np.concatenate([owner, single_owner])
-    first = np.concatenate([first, single]) + offset[owner]
-    last = np.concatenate([last, single]) + offset[owner]
-    return batch[owner], first, last
+    def last(self, group: IntArray, index: IntArray) -> FloatArray:
+        """Return the largest count of a candidate; of index -1, one less than the first count."""
+        cells = self.cells[group]
+        beyond = (index + 1 - cells).clip(0)
+        last = self.ends[np.minimum(index + 1, cells)] + beyond + self.offset[group]
+        return np.asarray(last, np.float64)
 
 
 def _cell_ends(highest: float) -> FloatArray:
@@ -436,67 +546,90 @@ def _cell_ends(highest: float) -> FloatArray:
     return ends[ends <= highest]
 
 
-def _ragged(lengths: NDArray[Any]) -> tuple[IntArray, IntArray]:
-    """Return owner and position of every element of ragged lists of given lengths."""
-    owner = np.repeat(np.arange(lengths.size, dtype=np.int64), lengths)
-    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
-    return owner, np.arange(owner.size, dtype=np.int64) - starts[owner]
+@dataclass(frozen=True)
+class _EffectBounds:
+    """What bounds the design effect of fewer events, one entry per group."""
+
+    totals: _Totals
+    squares: _Filling
+    products: _Filling
+    factor: FloatArray
+    leading: FloatArray
+    perfect: FloatArray
+    few_with_event: BoolArray
+    few_clean: BoolArray
+
+    @classmethod
+    def of(cls, rows: _Rows, totals: _Totals, confidence: float) -> _EffectBounds:
+        by_events = rows.pick(np.lexsort((-rows.events, rows.group)))
+        by_size = rows.pick(np.lexsort((rows.trials, rows.group)))
+        ones = np.ones_like(totals.trials)
+        return cls(
+            totals,
+            _Filling.of(by_events, None, totals.trials.size),
+            _Filling.of(by_size, by_size.trials, totals.trials.size),
+            factor=_linearised_effect(totals, ones, ones) * _freedom_ratio(totals, confidence),
+            leading=_most_events_of_few(by_events, totals),
+            perfect=_perfect_correlation_effect(totals),
+            few_with_event=_few_with_event(totals),
+            few_clean=_few_clean(totals),
+        )
+
+    def largest(self, owner: IntArray, first: FloatArray, last: FloatArray) -> FloatArray:
+        """Return a bound on the effect of all sub-configurations with first ... last events."""
+        n = self.totals.trials[owner]
+        low, high = first / n, last / n
+        spread = (
+            self.squares.total(owner, last)
+            - 2.0 * low * self.products.total(owner, first)
+            + high**2 * self.totals.squared_sizes[owner]
+        )
+        # The binomial variance is concave in the rate, so its least value in a cell is at one end.
+        rate_variance = np.minimum(low * (1 - low), high * (1 - high))
+        estimated = np.maximum(self.factor[owner] * spread / rate_variance, 1.0)
+        few_possible = (first <= self.leading[owner]) | self.few_clean[owner]
+        bound = np.maximum(
+            np.where(self.few_with_event[owner], 1.0, estimated),
+            np.where(few_possible, self.perfect[owner], 1.0),
+        )
+        return _with_population(bound, self.totals.fraction[owner])
 
 
-def _largest_effect(
-    rows: _Rows,
-    totals: _Totals,
-    batch: IntArray,
-    owner: IntArray,
-    first: FloatArray,
-    last: FloatArray,
-    confidence: float,
-) -> FloatArray:
-    """Return a bound on the design effect of all sub-configurations with first ... last events."""
-    member = np.zeros(totals.trials.size, bool)
-    member[batch] = True
-    held = rows.pick(member[rows.group] & (rows.events > 0))
-    by_events = held.pick(np.lexsort((-held.events, held.group)))
-    by_size = held.pick(np.lexsort((held.trials, held.group)))
-
-    squares = _filled(by_events, None, owner, last, totals.trials.size)
-    products = _filled(by_size, by_size.trials, owner, first, totals.trials.size)
-    n = totals.trials[owner]
-    low, high = first / n, last / n
-    spread = squares - 2.0 * low * products + high**2 * totals.squared_sizes[owner]
-    # The binomial variance is concave in the rate, so its least value in a cell is at one end.
-    rate_variance = np.minimum(low * (1 - low), high * (1 - high))
-    picked = _Totals(**{name: values[owner] for name, values in vars(totals).items()})
-    estimated = _linearised_effect(picked, spread, rate_variance)
-    estimated = estimated * _freedom_ratio(totals, confidence)[owner]
-
-    leading = _most_events_of_few(by_events, totals)
-    few_possible = (first <= leading[owner]) | _few_clean(picked)
-    bound = np.maximum(
-        np.where(_few_with_event(picked), 1.0, np.maximum(estimated, 1.0)),
-        np.where(few_possible, _perfect_correlation_effect(picked), 1.0),
-    )
-    return _with_population(bound, picked.fraction)
-
-
-def _filled(
-    rows: _Rows, weight: FloatArray | None, owner: IntArray, amount: FloatArray, count: int
-) -> FloatArray:
-    """Return sum of filled * weight when a group's events are placed in the order of its rows.
+@dataclass(frozen=True)
+class _Filling:
+    """Sums of filled * weight where a group's events are placed in the order of its rows.
 
     A row takes up to its own events, so only the last one may be partly filled. Without a weight
-    the result is the sum of filled ** 2.
+    the sums are those of filled ** 2.
+
+    begin: first row of each group.
+    ends, sums: events and sum of the rows before each row, and of all.
     """
-    held = rows.events if weight is None else weight
-    ends = np.concatenate([[0.0], np.cumsum(rows.events)])
-    sums = np.concatenate([[0.0], np.cumsum(rows.events * held)])
-    start = np.searchsorted(rows.group, np.arange(count))
-    begin = start[owner]
-    reach = ends[begin] + amount
-    full = np.clip(np.searchsorted(ends, reach, side="right") - 1, 0, rows.events.size - 1)
-    rest = reach - ends[full]
-    tail = rest * (rest if weight is None else weight[full])
-    return np.asarray(sums[full] - sums[begin] + tail, np.float64)
+
+    weight: FloatArray | None
+    begin: IntArray
+    ends: FloatArray
+    sums: FloatArray
+
+    @classmethod
+    def of(cls, rows: _Rows, weight: FloatArray | None, groups: int) -> _Filling:
+        held = rows.events if weight is None else weight
+        return cls(
+            weight,
+            np.searchsorted(rows.group, np.arange(groups)),
+            np.concatenate([[0.0], np.cumsum(rows.events)]),
+            np.concatenate([[0.0], np.cumsum(rows.events * held)]),
+        )
+
+    def total(self, owner: IntArray, amount: FloatArray) -> FloatArray:
+        """Return the sums of groups in which `amount` events are placed."""
+        begin = self.begin[owner]
+        reach = self.ends[begin] + amount
+        full = np.searchsorted(self.ends, reach, side="right") - 1
+        full = np.clip(full, 0, self.ends.size - 2)
+        rest = reach - self.ends[full]
+        tail = rest * (rest if self.weight is None else self.weight[full])
+        return np.asarray(self.sums[full] - self.sums[begin] + tail, np.float64)
 
 
 def _most_events_of_few(by_events: _Rows, totals: _Totals) -> FloatArray:

@@ -16,7 +16,8 @@ from safemetry.evidence.schema import UNSTATED
 from safemetry.evidence.success import SuccessRule
 from safemetry.findings import Finding, plain
 from safemetry.rates import paired
-from safemetry.rates.counts import CountTable, FloatArray, IntArray, count_responses
+from safemetry.rates.codes import FloatArray, IntArray
+from safemetry.rates.counts import CountTable, count_responses
 from safemetry.rates.measure import measure_counts
 from safemetry.rates.metrics import METRICS, Metric
 from safemetry.rates.settings import RateSettings

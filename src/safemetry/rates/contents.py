@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from safemetry.claims import ItemSet
-from safemetry.rates.counts import Codes, CountTable, IntArray, renumber
+from safemetry.rates.codes import Codes, IntArray, renumber
+from safemetry.rates.counts import CountTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,14 @@ def group_contents(
         Number of groups.
     """
     items = table.item.codes[rows]
+    asked = cells(codes, items)
     return [
         Contents(*parts)
         for parts in zip(
-            _item_sets(table, items, codes, groups),
+            _item_sets(table, items, codes, asked[1], groups),
             _words(table.item_words["attack"], rows, codes, groups),
             _words(table.item_words["language"], rows, codes, groups),
-            _epochs(table, rows, items, codes, groups),
+            _epochs(table, rows, items, codes, asked, groups),
             strict=True,
         )
     ]
@@ -67,20 +69,21 @@ def cells(codes: IntArray, values: IntArray) -> tuple[IntArray, IntArray]:
     return renumber(codes * width + values, (int(codes.max(initial=0)) + 1) * width)
 
 
-def _values_by_group(codes: IntArray, values: IntArray, groups: int) -> Iterator[IntArray]:
-    """The different values of each group, sorted."""
-    _, first = cells(codes, values)
+def _values_by_group(
+    codes: IntArray, values: IntArray, first: IntArray, groups: int
+) -> Iterator[IntArray]:
+    """The different values of each group, sorted, from one row of each cell."""
     edges = np.searchsorted(codes[first], np.arange(groups + 1))
     found = values[first]
     return (found[edges[group] : edges[group + 1]] for group in range(groups))
 
 
 def _item_sets(
-    table: CountTable, items: IntArray, codes: IntArray, groups: int
+    table: CountTable, items: IntArray, codes: IntArray, first: IntArray, groups: int
 ) -> Iterator[ItemSet]:
     # Groups of different targets and judges share their items, whose digest is made once.
     known: dict[bytes, ItemSet] = {}
-    for held in _values_by_group(codes, items, groups):
+    for held in _values_by_group(codes, items, first, groups):
         key = held.tobytes()
         if key not in known:
             # Codes follow the sorted ids, so the digest does not depend on the order of the rows.
@@ -93,7 +96,8 @@ def _words(
     column: Codes, rows: IntArray, codes: IntArray, groups: int
 ) -> Iterator[tuple[str, ...]]:
     known: dict[bytes, tuple[str, ...]] = {}
-    for held in _values_by_group(codes, column.codes[rows], groups):
+    values = column.codes[rows]
+    for held in _values_by_group(codes, values, cells(codes, values)[1], groups):
         key = held.tobytes()
         if key not in known:
             words = (column.values[code] for code in held)
@@ -102,10 +106,18 @@ def _words(
 
 
 def _epochs(
-    table: CountTable, rows: IntArray, items: IntArray, codes: IntArray, groups: int
+    table: CountTable,
+    rows: IntArray,
+    items: IntArray,
+    codes: IntArray,
+    asked: tuple[IntArray, IntArray],
+    groups: int,
 ) -> list[int]:
-    width = int(items.max(initial=0)) + 1
-    cell, first = cells(codes, table.columns["run"].codes[rows] * width + items)
+    runs = table.columns["run"].codes
+    cell, first = asked
+    if runs.max(initial=0):
+        width = int(items.max(initial=0)) + 1
+        cell, first = cells(codes, runs[rows] * width + items)
     responses = np.bincount(cell, weights=table.responses[rows])
     most = np.zeros(groups, dtype=np.int64)
     np.maximum.at(most, codes[first], responses.astype(np.int64))

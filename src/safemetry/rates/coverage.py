@@ -15,7 +15,8 @@ from safemetry.evidence.schema import UNSTATED, Intent, Reason
 from safemetry.evidence.success import SuccessRule
 from safemetry.findings import Finding, plain
 from safemetry.rates.clusters import clustered_rates
-from safemetry.rates.counts import Codes, CountTable, combine, count_responses
+from safemetry.rates.codes import Codes, combine
+from safemetry.rates.counts import CountTable, count_responses
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+import numpy as np
+
 from safemetry.claims import Missing, Scope
 from safemetry.rates import intervals
 from safemetry.rates.clusters import ClusteredRates
-from safemetry.rates.counts import IntArray
+from safemetry.rates.codes import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,10 @@ class Selection:
     group: IntArray
     missing: tuple[Missing, ...]
     scopes: tuple[Scope, ...]
+
+    def totals(self, counts: IntArray | FloatArray) -> FloatArray:
+        """Counts of the rows, summed over each cell."""
+        return np.bincount(self.cell, weights=counts).astype(np.float64)
 
 
 @dataclass(frozen=True)

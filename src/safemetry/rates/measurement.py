@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
-from functools import cached_property
-from typing import Any, Final, Literal
+from functools import cached_property, partial
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,14 +17,16 @@ from safemetry.evidence.schema import UNSTATED, Intent
 from safemetry.evidence.success import SuccessRule
 from safemetry.findings import resolved
 from safemetry.rates import attempts, clusters, intervals
+from safemetry.rates.codes import FloatArray, IntArray, combine, renumber
 from safemetry.rates.contents import cells, group_contents
-from safemetry.rates.counts import CountTable, FloatArray, IntArray, combine, renumber
+from safemetry.rates.counts import CountTable
 from safemetry.rates.frontier import frontier_points
 from safemetry.rates.measured import Measured, Selection
 from safemetry.rates.metrics import METRIC_NAMES, METRICS, REFUSAL_RATES, Metric
 from safemetry.rates.pairs import pair_counts
 from safemetry.rates.results import AnyOfK, RatesFinding, WorstCell
 from safemetry.rates.settings import RateSettings
+from safemetry.rates.threads import collecting_later, side_by_side
 
 FAILURES: Final = ("attack_success_rate", "over_refusal_rate")
 """Rates of which the largest over several groups is named."""
@@ -40,19 +43,15 @@ class Measurement:
         self.rule = rule
         self.table = table
         self.groups = table.groups(settings.by)
-        self.intents = np.array([*table.intent.values], dtype=object)[table.intent.codes]
         self.warnings = [*evidence.warnings, *table.warnings]
-        self._selections: dict[Intent | None, Selection] = {}
 
     def finding(self) -> RatesFinding:
         """Every claim that the settings ask for, and what is read off them together."""
-        claims = [claim for metric in self._metrics() for claim in self._claims(metric)]
-        if self._wanted("refusal_precision") and self.rule.threshold is None:
-            claims += self._precision()
-        pairs: list[dict[str, Any]] = []
-        if self._wanted("discrimination_rate"):
-            discrimination, pairs = self._pairs()
-            claims += discrimination
+        with collecting_later():
+            return self._finding()
+
+    def _finding(self) -> RatesFinding:
+        claims, pairs = self._every_claim()
         claims.sort(key=_claim_order)
         unclassified = int(self.table.calls[self._rows_of(None)].sum())
         if unclassified and self.rule.threshold is None:
@@ -72,6 +71,22 @@ class Measurement:
             any_of_k=tuple(self._any_of_k()),
             unclassified=unclassified,
         )
+
+    def _every_claim(self) -> tuple[list[Claim], list[dict[str, Any]]]:
+        """The claims of all rates, and the summary of the pairs."""
+        rates: dict[Intent | None, list[Metric]] = {}
+        for metric in self._metrics():
+            rates.setdefault(metric.intent, []).append(metric)
+        pairs: list[dict[str, Any]] = []
+        # Rates over the same items share what is found for them; others have nothing in common.
+        steps: list[Callable[[], list[Claim]]] = []
+        steps += [partial(self._claims, metrics) for metrics in rates.values()]
+        if self._wanted("refusal_precision") and self.rule.threshold is None:
+            steps.append(self._precision)
+        if self._wanted("discrimination_rate"):
+            steps.append(partial(self._discrimination, pairs))
+        found = side_by_side(steps, self.evidence.threads)
+        return [claim for claims in found for claim in claims], pairs
 
     def _resolved(self) -> dict[str, Any]:
         return resolved(
@@ -117,29 +132,33 @@ class Measurement:
 
     def _mixes_intents(self) -> bool:
         """Whether a group holds items of more than one known intent."""
-        known = self.intents != None  # noqa: E711 - element by element
+        known = ~self.table.has_intent(None)
         pairs = np.stack([self.groups.codes, self.table.intent.codes])[:, known]
         return bool((np.bincount(np.unique(pairs, axis=1)[0]) > 1).any())
 
     def _rows_of(self, intent: Intent | None) -> IntArray:
-        values = self.table.intent.values
-        wanted = None if intent is None else str(intent)
-        if wanted not in values:
-            return np.zeros(0, dtype=np.int64)
-        return np.flatnonzero(self.table.intent.codes == values.index(wanted))
+        return np.flatnonzero(self.table.has_intent(intent))
 
     # -- claims ----------------------------------------------------------------------------------
 
-    def _claims(self, metric: Metric) -> list[Claim]:
-        rows = self._rows_of(metric.intent)
+    def _claims(self, metrics: Sequence[Metric]) -> list[Claim]:
+        """The claims of several rates over the items of one intent."""
+        rows = self._rows_of(metrics[0].intent)
         if not rows.size:
             return []
-        events = metric.events(self.table, self.rule)[rows]
-        judged = self.table.judged[rows].astype(np.float64)
-        if metric.intent not in self._selections:
-            # A rate and its complement hold for the same rows: the same scopes, the same missing.
-            self._selections[metric.intent] = self._selection(rows)
-        return self._make_claims(metric.name, self._selections[metric.intent], events, judged)
+        # A rate and its complement hold for the same rows: the same scopes, the same missing.
+        selection = self._selection(rows)
+        complements: dict[str, Measured] = {}
+        claims: list[Claim] = []
+        for metric in metrics:
+            measured = complements.get(metric.name)
+            if measured is None:
+                events = metric.events(self.table, self.rule)[rows]
+                trials = self.table.judged[rows]
+                measured, others = self._measured(selection, events, trials, metric.complement)
+                complements |= others
+            claims += self._make_claims(metric.name, selection, measured)
+        return claims
 
     def _selection(self, rows: IntArray) -> Selection:
         codes, present = _renumber(self.groups.codes[rows])
@@ -151,16 +170,8 @@ class Measurement:
             tuple(self._scopes(rows, codes, present)),
         )
 
-    def _make_claims(
-        self, name: str, selection: Selection, events: FloatArray, trials: FloatArray
-    ) -> list[Claim]:
+    def _make_claims(self, name: str, selection: Selection, measured: Measured) -> list[Claim]:
         """Claims over rows of the table whose trials are responses."""
-        measured = self._measured(
-            selection.group,
-            np.bincount(selection.cell, weights=events).astype(np.float64),
-            np.bincount(selection.cell, weights=trials).astype(np.float64),
-            len(selection.scopes),
-        )
         bounds = intervals.missing_bounds(
             measured.events, measured.trials, [item.total for item in selection.missing]
         )
@@ -173,12 +184,22 @@ class Measurement:
         ]
 
     def _measured(
-        self, group: IntArray, events: FloatArray, trials: FloatArray, groups: int
-    ) -> Measured:
-        """Rates of groups from their clusters, one row a cluster."""
-        inference: Literal["sampled", "fixed"] = (
-            "sampled" if self.settings.inference == "sampled" else "fixed"
-        )
+        self,
+        selection: Selection,
+        events: FloatArray,
+        trials: IntArray | FloatArray,
+        complement: str | None = None,
+    ) -> tuple[Measured, dict[str, Measured]]:
+        """Rates of selected rows, and those of the complement by name where it is wanted too."""
+        counts = (selection.group, selection.totals(events), selection.totals(trials))
+        choices = self._choices(selection.group, counts[2], len(selection.scopes))
+        if complement is None or not self._wanted(complement):
+            return Measured.of(clusters.clustered_rates(*counts, **choices)), {}
+        rates, others = clusters.complementary_rates(*counts, **choices)
+        return Measured.of(rates), {complement: Measured.of(others)}
+
+    def _choices(self, group: IntArray, trials: FloatArray, groups: int) -> dict[str, Any]:
+        """How rates of groups are computed from their clusters, one row a cluster."""
         population = self.settings.population
         seen = int(np.bincount(group[trials > 0]).max(initial=0))
         if population is not None and population < seen:
@@ -186,19 +207,14 @@ class Measurement:
                 f"a population of {population:,} is smaller than the {seen:,} clusters seen",
                 fix="count the independent items that the sample was drawn from",
             )
-        return Measured.of(
-            clusters.clustered_rates(
-                group,
-                events,
-                trials,
-                groups=groups,
-                level=self.settings.level,
-                confidence=self.settings.level,
-                exact=self.settings.exact,
-                inference=inference,
-                population=population,
-            )
-        )
+        return {
+            "groups": groups,
+            "level": self.settings.level,
+            "confidence": self.settings.level,
+            "exact": self.settings.exact,
+            "inference": "sampled" if self.settings.inference == "sampled" else "fixed",
+            "population": population,
+        }
 
     def _claim(
         self,
@@ -290,14 +306,14 @@ class Measurement:
         table = totals.reshape(groups, len(reasons)).astype(np.int64)
         return [
             Missing(
-                int(counts.sum()),
+                total,
                 {
-                    str(reason): int(number)
-                    for reason, number in zip(reasons, counts.tolist(), strict=True)
+                    str(reason): number
+                    for reason, number in zip(reasons, counts, strict=True)
                     if number
                 },
             )
-            for counts in table
+            for total, counts in zip(table.sum(axis=1).tolist(), table.tolist(), strict=True)
         ]
 
     # -- the worst cell ---------------------------------------------------------------------------
@@ -317,9 +333,8 @@ class Measurement:
                 chosen.setdefault((str(board[0]), len(members)), []).append(self._group_of(worst))
         for (name, count), groups in chosen.items():
             level = intervals.simultaneous_level(self.settings.level, count)
-            stricter = Measurement(
-                self.evidence, replace(self.settings, level=level), self.rule, self.table
-            )
+            stricter = copy(self)
+            stricter.settings = replace(self.settings, level=level)
             for claim in stricter.claims_of(name, groups):
                 yield WorstCell(claim, count, self.settings.level)
 
@@ -328,9 +343,10 @@ class Measurement:
         metric = next(metric for metric in METRICS if metric.name == name)
         rows = self._rows_of(metric.intent)
         rows = rows[np.isin(self.groups.codes[rows], groups)]
+        selection = self._selection(rows)
         events = metric.events(self.table, self.rule)[rows]
-        judged = self.table.judged[rows].astype(np.float64)
-        return self._make_claims(name, self._selection(rows), events, judged)
+        measured, _ = self._measured(selection, events, self.table.judged[rows])
+        return self._make_claims(name, selection, measured)
 
     # -- scopes ----------------------------------------------------------------------------------
 
@@ -382,19 +398,19 @@ class Measurement:
         both = self._groups_with_both()
         rows = np.flatnonzero(
             np.isin(self.groups.codes, both)
-            & np.isin(self.intents, [str(Intent.HARMFUL), str(Intent.BENIGN)])
+            & (self.table.has_intent(Intent.HARMFUL) | self.table.has_intent(Intent.BENIGN))
         )
         if not rows.size:
             return []
-        harmful = self.intents[rows] == Intent.HARMFUL
+        harmful = self.table.has_intent(Intent.HARMFUL)[rows]
         refused = self.table.refused[rows].astype(np.float64)
         lost = (self.table.responses - self.table.judged)[rows]
         codes, count = self.groups.codes[rows], len(self.groups.labels)
         lost_harmful = np.bincount(codes, weights=lost * harmful, minlength=count).tolist()
         lost_benign = np.bincount(codes, weights=lost * ~harmful, minlength=count).tolist()
-        claims = self._make_claims(
-            "refusal_precision", self._selection(rows), refused * harmful, refused
-        )
+        selection = self._selection(rows)
+        measured, _ = self._measured(selection, refused * harmful, refused)
+        claims = self._make_claims("refusal_precision", selection, measured)
         groups = [self._group_of(claim) for claim in claims]
         return [
             self._with_precision_bounds(claim, lost_harmful[group], lost_benign[group])
@@ -418,18 +434,28 @@ class Measurement:
         return replace(claim, bounds_if_missing=(low, high), why=why)
 
     def _groups_with_both(self) -> IntArray:
-        harmful = np.unique(self.groups.codes[self._rows_of(Intent.HARMFUL)])
-        benign = np.unique(self.groups.codes[self._rows_of(Intent.BENIGN)])
-        return np.intersect1d(harmful, benign)
+        codes, count = self.groups.codes, len(self.groups.labels)
+        harmful, benign = (
+            np.bincount(codes[self._rows_of(intent)], minlength=count)
+            for intent in (Intent.HARMFUL, Intent.BENIGN)
+        )
+        return np.flatnonzero((harmful > 0) & (benign > 0))
 
-    def _pairs(self) -> tuple[list[Claim], list[dict[str, Any]]]:
-        pairs = pair_counts(self.table, self.groups.codes, self.intents, self.rule)
+    def _discrimination(self, summary: list[dict[str, Any]]) -> list[Claim]:
+        """The claims about matched pairs, of which one entry each goes into the summary."""
+        pairs = pair_counts(self.table, self.groups.codes, self.rule)
         if not len(pairs):
-            return [], []
+            return []
         codes, present = _renumber(pairs.group)
         complete = pairs.complete
-        measured = self._measured(
-            codes[complete], pairs.value[complete], np.ones(int(complete.sum())), len(present)
+        group, trials = codes[complete], np.ones(int(complete.sum()))
+        measured = Measured.of(
+            clusters.clustered_rates(
+                group,
+                pairs.value[complete],
+                trials,
+                **self._choices(group, trials, len(present)),
+            )
         )
         rows = pairs.rows
         scopes = self._scopes(rows, np.searchsorted(present, self.groups.codes[rows]), present)
@@ -438,7 +464,7 @@ class Measurement:
         # A verdict can also be missing inside a pair that is judged on both sides.
         low = (np.bincount(codes, weights=pairs.lowest) / count).tolist()
         high = (np.bincount(codes, weights=pairs.highest) / count).tolist()
-        claims, summary = [], []
+        claims = []
         for index, scope in enumerate(scopes):
             half = int(lost[index])
             missing = Missing(half, {"one side of the pair was not judged": half} if half else {})
@@ -448,7 +474,7 @@ class Measurement:
             claims.append(claim)
             partly = int((pairs.complete & (pairs.lowest < pairs.highest) & (codes == index)).sum())
             summary.append(_pair_summary(claim, int(count[index]), half, partly, alone))
-        return claims, summary
+        return claims
 
     # -- any of k --------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from safemetry.evidence.schema import Intent
 from safemetry.evidence.success import SuccessRule
-from safemetry.rates.counts import CountTable, FloatArray
+from safemetry.rates.codes import FloatArray
+from safemetry.rates.counts import CountTable
 
 Counter = Callable[[CountTable, SuccessRule], FloatArray]
 
@@ -54,12 +55,15 @@ class Metric:
         Counts the numerator, row by row of the table of counts.
     needs_classes
         Whether it exists only under a boundary between classes, or only under a score, or both.
+    complement
+        The rate over the same responses whose events are those that are none here.
     """
 
     name: str
     intent: Intent | None
     events: Counter
     needs_classes: bool | None = None
+    complement: str | None = None
 
     def applies(self, rule: SuccessRule) -> bool:
         """Whether the rule can tell this rate's events from the rest."""
@@ -67,9 +71,9 @@ class Metric:
 
 
 METRICS: Final = (
-    Metric("attack_success_rate", Intent.HARMFUL, _violated),
+    Metric("attack_success_rate", Intent.HARMFUL, _violated, complement="safe_recall"),
     Metric("safe_recall", Intent.HARMFUL, _held),
-    Metric("help_rate", Intent.BENIGN, _helped),
+    Metric("help_rate", Intent.BENIGN, _helped, complement="over_refusal_rate"),
     Metric("over_refusal_rate", Intent.BENIGN, _not_helped),
     Metric("refusal_rate", Intent.CONTESTED, _refused, needs_classes=True),
     Metric("rewarded_rate", None, _held, needs_classes=False),

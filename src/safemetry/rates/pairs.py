@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from safemetry.evidence.schema import Intent
 from safemetry.evidence.success import SuccessRule
-from safemetry.rates.counts import CountTable, FloatArray, IntArray
+from safemetry.rates.codes import FloatArray, IntArray
+from safemetry.rates.counts import CountTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,9 +48,7 @@ class PairTable:
         return len(self.group)
 
 
-def pair_counts(
-    table: CountTable, groups: IntArray, intents: NDArray[Any], rule: SuccessRule
-) -> PairTable:
+def pair_counts(table: CountTable, groups: IntArray, rule: SuccessRule) -> PairTable:
     """Count matched pairs.
 
     With several items or epochs on a side, every combination of a harmful and a benign response
@@ -62,13 +61,11 @@ def pair_counts(
         Counts of responses.
     groups
         Group of each row of the table.
-    intents
-        Intent of each row.
     rule
         The success rule the counts were made with.
     """
     paired = table.pair.codes < len(table.pair.values) - 1
-    harmful, benign = intents == Intent.HARMFUL, intents == Intent.BENIGN
+    harmful, benign = table.has_intent(Intent.HARMFUL), table.has_intent(Intent.BENIGN)
     rows = np.flatnonzero(paired & (harmful | benign))
     codes = groups[rows] * len(table.pair.values) + table.pair.codes[rows]
     present, first, cell = np.unique(codes, return_index=True, return_inverse=True)

@@ -18,7 +18,7 @@ from safemetry.evidence.outcomes import refuse_duplicates, responses
 from safemetry.evidence.success import Aggregation, SuccessRule
 from safemetry.findings import Finding, plain, resolved
 from safemetry.rates import components as parts
-from safemetry.rates.counts import Codes
+from safemetry.rates.codes import Codes
 from safemetry.rates.planning import repeats_plan, trials_for_ceiling
 
 _REPEATS = (1, 2, 3, 5, 10)
