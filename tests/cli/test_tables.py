@@ -6,17 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safemetry.cli.tables import (
-    NAME_WIDTH,
-    Column,
-    Table,
-    cell,
-    cell_width,
-    shortened,
-    table,
-    visible,
-    wrapped,
-)
+from safemetry.cli.tables import Column, Table, table, wrapped
+from safemetry.display import NAME_WIDTH, cell_width, shortened, shown, visible
 
 NUMBERS = ("21.1%", "8.51-43.3%", "41.9%", "1,234/20,000", "1,000")
 
@@ -33,7 +24,7 @@ def rates(*keys: str, rows: list[tuple[str, ...]], optional: bool = False) -> Ta
     return made
 
 
-def shown(made: Table, width: int = 80, most: int | None = None) -> list[str]:
+def printed(made: Table, width: int = 80, most: int | None = None) -> list[str]:
     return [line.text for line in made.lines(width, most=most)]
 
 
@@ -47,8 +38,8 @@ def shown(made: Table, width: int = 80, most: int | None = None) -> list[str]:
     st.integers(72, 200),
 )
 def test_no_line_is_wider_than_the_terminal_and_no_number_is_lost(rows, width):
-    cleaned = [tuple(cell(name) for name in row) for row in rows]
-    lines = shown(rates("target", "judge", "category", rows=cleaned), width)
+    cleaned = [tuple(shown(name) for name in row) for row in rows]
+    lines = printed(rates("target", "judge", "category", rows=cleaned), width)
     assert all(cell_width(line) <= width for line in lines)
     whole = [line for line in lines if all(number in line for number in NUMBERS)]
     assert len(whole) == len(rows)
@@ -56,7 +47,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_lost(rows, width):
 
 def test_numbers_end_in_the_same_column_whatever_the_names_are():
     names = ["m", "org/a-model-with-a-name-of-some-length", "안전한-모델", "安全模型" * 6]
-    lines = shown(rates("target", rows=[(name,) for name in names]))
+    lines = printed(rates("target", rows=[(name,) for name in names]))
     ends = {cell_width(line[: line.index("21.1%")]) for line in lines if "21.1%" in line}
     assert len(ends) == 1
 
@@ -65,26 +56,26 @@ def test_every_name_is_there_in_full_up_to_60_columns():
     names = [f"{'organisation/model' * 3}-{index}" for index in range(5)]
     assert max(map(len, names)) <= NAME_WIDTH
     text = "\n".join(
-        shown(rates("target", "judge", rows=[(n, "judge-of-some-kind") for n in names]))
+        printed(rates("target", "judge", rows=[(n, "judge-of-some-kind") for n in names]))
     )
     assert all(name in text for name in names)
 
 
 def test_a_key_that_all_rows_share_is_said_once():
     made = rates("target", "category", rows=[("model", "cyber"), ("model", "privacy")])
-    lines = shown(made)
+    lines = printed(made)
     assert "target: model" in lines
     assert sum("model" in line for line in lines) == 1
 
 
 def test_one_row_keeps_its_keys():
-    assert any(line.startswith("model") for line in shown(rates("target", rows=[("model",)])))
+    assert any(line.startswith("model") for line in printed(rates("target", rows=[("model",)])))
 
 
 def test_optional_columns_go_before_keys_are_moved():
     rows = [("a-model-name", "b"), ("a-model-name-2", "c")]
     wide, narrow = (
-        shown(rates("target", "judge", rows=rows, optional=True), width) for width in (120, 78)
+        printed(rates("target", "judge", rows=rows, optional=True), width) for width in (120, 78)
     )
     assert any("if missing" in line for line in wide)
     assert not any("if missing" in line for line in narrow)
@@ -97,7 +88,7 @@ def test_outer_keys_stand_above_their_rows_once():
         "anthropic/claude-3-5-sonnet-20241022",
     )
     judges = ["harmbench-classifier", "gpt-4o-2024-05-13"]
-    lines = shown(
+    lines = printed(
         rates("target", "judge", rows=[(name, j) for name in (first, second) for j in judges])
     )
     assert lines.count(first) == lines.count(second) == 1
@@ -106,7 +97,7 @@ def test_outer_keys_stand_above_their_rows_once():
 
 def test_rows_that_are_left_out_are_counted():
     made = rates("target", rows=[(f"model-{index}",) for index in range(300)])
-    lines = shown(made, most=40)
+    lines = printed(made, most=40)
     assert lines[-1] == "... and 260 more rows"
     assert sum("21.1%" in line for line in lines) == 40
 
@@ -131,15 +122,15 @@ def test_a_row_has_a_cell_for_each_column():
 )
 def test_what_a_terminal_would_act_on_is_made_visible(hostile: str, safe: str):
     assert visible(hostile) == safe
-    assert cell(hostile) == safe
+    assert shown(hostile) == safe
 
 
 def test_a_cell_of_10_kb_keeps_both_ends():
-    text = cell("start" + "x" * 10_000 + "end-17")
+    text = shown("start" + "x" * 10_000 + "end-17")
     assert cell_width(text) <= NAME_WIDTH
     assert text.startswith("start")
     assert text.endswith("end-17")
-    assert cell(None) == ""
+    assert shown(None) == ""
 
 
 @pytest.mark.parametrize("text", ["plain", "模型" * 60, "e\u0301" * 100, "mixed 模型 " * 30])

@@ -123,17 +123,18 @@ def _side(
 
 def _comparison_table(finding: ComparisonFinding) -> Table:
     from safemetry.claims import count, percent
-    from safemetry.cli.output import Column, cell, table
+    from safemetry.cli.output import Column, table
+    from safemetry.display import shown
 
     entries = finding.comparisons
     by = list(entries[0].by)
     judges = {entry.judge for entry in entries}
     first = entries[0]
     title = (
-        f"{cell(first.candidate_name)} minus {cell(first.baseline_name)}, in "
+        f"{shown(first.candidate_name)} minus {shown(first.baseline_name)}, in "
         f"percentage points (success: {finding.settings['success']}"
     )
-    title += f"; judge: {cell(*judges)})" if len(judges) == 1 else ")"
+    title += f"; judge: {shown(next(iter(judges)))})" if len(judges) == 1 else ")"
     made = table(
         title,
         *([Column("judge")] if len(judges) > 1 else []),
@@ -157,8 +158,8 @@ def _comparison_table(finding: ComparisonFinding) -> Table:
         ]
         low, high = entry.interval or (0.0, 0.0)
         made.add_row(
-            *([cell(entry.judge)] if len(judges) > 1 else []),
-            *(cell(entry.by[name]) for name in by),
+            *([shown(entry.judge)] if len(judges) > 1 else []),
+            *(shown(entry.by[name]) for name in by),
             entry.metric,
             "unknown" if entry.difference is None else f"{100 * entry.difference:+.1f}",
             "" if entry.interval is None else f"{100 * low:+.1f} to {100 * high:+.1f}",

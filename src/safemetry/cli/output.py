@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from safemetry.cli.tables import Column, Table, cell, table, visible, wrapped
+from safemetry.cli.tables import Column, Table, table, wrapped
+from safemetry.display import visible
 from safemetry.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,12 +65,16 @@ def explained(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_json(result: Mapping[str, Any], path: str) -> None:
     """Write a JSON result to a path in one step, or to standard output for ``-``."""
-    text = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    if path == "-":
-        # Half a character, as in a file name that is no UTF-8, becomes a JSON escape.
+    write_text(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n", Path(path))
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a text to a path in one step, or to standard output for ``-``."""
+    if str(path) == "-":
+        # Half a character, as in a file name that is no UTF-8, becomes an escape.
         click.echo(text.encode("utf-8", "backslashreplace"), nl=False)
         return
-    write_whole(Path(path), text)
+    write_whole(path, text)
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -208,12 +213,12 @@ __all__ = [
     "Column",
     "Table",
     "busy",
-    "cell",
     "complain",
     "deliver",
     "note",
     "show",
     "table",
     "write_json",
+    "write_text",
     "write_whole",
 ]

@@ -115,11 +115,12 @@ def coverage(
 def _coverage_tables(finding: CoverageFinding) -> list[Table]:
     """The cells that were tried, and the ones that never were, whoever would have judged them."""
     from safemetry.claims import percent
-    from safemetry.cli.output import Column, cell, table
+    from safemetry.cli.output import Column, table
+    from safemetry.display import shown
 
     judges = {entry.judge for entry in finding.grid}
     title = f"Harmful items tried (success: {finding.settings['success']}"
-    title += f"; judge: {cell(*judges)})" if len(judges) == 1 else ")"
+    title += f"; judge: {shown(next(iter(judges)))})" if len(judges) == 1 else ")"
     tried = table(
         title,
         Column("category"),
@@ -133,9 +134,9 @@ def _coverage_tables(finding: CoverageFinding) -> list[Table]:
     for entry in finding.grid:
         if entry.tested:
             tried.add_row(
-                cell(entry.category),
-                cell(entry.attack),
-                *([cell(entry.judge)] if len(judges) > 1 else []),
+                shown(entry.category),
+                shown(entry.attack),
+                *([shown(entry.judge)] if len(judges) > 1 else []),
                 f"{entry.items:,}",
                 f"{entry.violations:,}/{entry.trials:,}",
                 f"{entry.missing:,}",
@@ -145,5 +146,5 @@ def _coverage_tables(finding: CoverageFinding) -> list[Table]:
     never = table("Never tried", Column("category"), Column("attack"))
     for category, attack in dict.fromkeys((entry.category, entry.attack) for entry in finding.grid):
         if (category, attack) not in seen:
-            never.add_row(cell(category), cell(attack))
+            never.add_row(shown(category), shown(attack))
     return [made for made in (tried, never) if made.rows]

@@ -127,13 +127,14 @@ def _rate_tables(finding: RatesFinding) -> list[Table]:
 
 def _rate_table(metric: str, claims: Sequence[Claim], finding: RatesFinding) -> Table:
     from safemetry.claims import count, percent
-    from safemetry.cli.output import Column, cell, table
+    from safemetry.cli.output import Column, table
+    from safemetry.display import shown
 
     judges = {claim.scope.judge for claim in claims}
     benchmarks = {claim.scope.benchmark for claim in claims}
     by = [name for name in claims[0].scope.by if name not in {"target", "judge", "benchmark"}]
     title = f"{metric} (success: {finding.settings['success']}"
-    title += f"; judge: {cell(*judges)})" if len(judges) == 1 else ")"
+    title += f"; judge: {shown(next(iter(judges)))})" if len(judges) == 1 else ")"
     made = table(
         title,
         *([Column("benchmark")] if len(benchmarks) > 1 else []),
@@ -153,10 +154,10 @@ def _rate_table(metric: str, claims: Sequence[Claim], finding: RatesFinding) -> 
     )
     for claim in claims:
         cells = [
-            *([cell(claim.scope.benchmark)] if len(benchmarks) > 1 else []),
-            cell(claim.scope.target),
-            *([cell(claim.scope.judge)] if len(judges) > 1 else []),
-            *(cell(claim.scope.by[name]) for name in by),
+            *([shown(claim.scope.benchmark)] if len(benchmarks) > 1 else []),
+            shown(claim.scope.target),
+            *([shown(claim.scope.judge)] if len(judges) > 1 else []),
+            *(shown(claim.scope.by[name]) for name in by),
             "unknown" if claim.estimate is None else percent(claim.estimate),
             _range(claim.interval),
             "" if claim.ceiling is None else percent(claim.ceiling),

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from safemetry.display import cell_width
+
 Justify = Literal["left", "right"]
 Style = Literal["title", "header", "group", "plain"]
 
-NAME_WIDTH: Final = 60
 _GAP: Final = 2
 _INDENT: Final = 2
-_KEPT_SPACES: Final = frozenset("\N{IDEOGRAPHIC SPACE}")
 _BETWEEN: Final = " \N{MIDDLE DOT} "
 
 
@@ -200,60 +199,6 @@ def table(title: str, *columns: tuple[str, Justify] | Column) -> Table:
     return Table(
         title, [item if isinstance(item, Column) else Column(item[0], item[1]) for item in columns]
     )
-
-
-def visible(text: str) -> str:
-    r"""Text in which everything that a terminal would act on, or hide, is written as an escape.
-
-    >>> print(visible("red \x1b[31m, two\nlines"))
-    red \x1b[31m, two\nlines
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        letter
-        if letter.isprintable() or letter in _KEPT_SPACES
-        else letter.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for letter in text
-    )
-
-
-def cell(value: object) -> str:
-    """A value as the text of a cell; long ids lose their middle."""
-    text = "" if value is None else str(value)
-    # Only the ends of an id can be seen, however long it is.
-    if len(text) > 4 * NAME_WIDTH:
-        text = text[: 2 * NAME_WIDTH] + "\N{HORIZONTAL ELLIPSIS}" + text[-2 * NAME_WIDTH :]
-    return shortened(visible(text), NAME_WIDTH)
-
-
-def shortened(text: str, width: int) -> str:
-    """Text without its middle where it is wider than `width` columns; both ends tell it apart."""
-    if cell_width(text) <= width:
-        return text
-    tail = _cut(text[::-1], width // 3)[::-1]
-    head = _cut(text, width - 1 - cell_width(tail))
-    return f"{head}\N{HORIZONTAL ELLIPSIS}{tail}"
-
-
-def _cut(text: str, width: int) -> str:
-    used = 0
-    for index, letter in enumerate(text):
-        used += _letter_width(letter)
-        if used > width:
-            return text[:index]
-    return text
-
-
-def cell_width(text: str) -> int:
-    """Columns that a text takes in a terminal."""
-    return len(text) if text.isascii() else sum(map(_letter_width, text))
-
-
-def _letter_width(letter: str) -> int:
-    if unicodedata.combining(letter) or unicodedata.category(letter) in {"Mn", "Me", "Cf"}:
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
 
 
 def padded(text: str, width: int, justify: Justify) -> str:

@@ -14,17 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from safemetry.display import FORMULA, NUMBER
 from safemetry.errors import InputError
 from safemetry.evidence.study_commits import settle
 from safemetry.evidence.study_tables import ROW_GROUP_ROWS
 
 if TYPE_CHECKING:
     import duckdb
-
-# The last four are the wide forms, which some spreadsheets take for the plain ones.
-_FORMULA: Final = r"^'*[=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
-_NUMBER: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-
 
 def export_table(
     table: duckdb.DuckDBPyRelation | pa.Table,
@@ -103,8 +99,8 @@ def defuse(texts: pa.Array) -> pa.Array:
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
         return texts
     formula = pc.and_(
-        pc.match_substring_regex(texts, _FORMULA),
-        pc.invert(pc.match_substring_regex(texts, _NUMBER)),
+        pc.match_substring_regex(texts, FORMULA),
+        pc.invert(pc.match_substring_regex(texts, NUMBER)),
     )
     marked = pc.binary_join_element_wise("'", texts, "").cast(texts.type)
     return pc.if_else(formula, marked, texts)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Final
 
 from safemetry.errors import InputError, SafemetryError
 from safemetry.evidence.maps import EvidenceMap
 from safemetry.evidence.study import Study
-from safemetry.readers.conversion import Conversion, Reader
+from safemetry.plugins import load_plugins
+from safemetry.readers.conversion import Conversion, Reader, ResponseText, TextReader
 from safemetry.readers.labels import LabelTableReader
 from safemetry.readers.matrix import MatrixReader
 from safemetry.readers.source import Source
@@ -54,49 +54,13 @@ def installed_readers() -> Readers:
     """The readers of tables, and the entry points of the group ``safemetry.readers``.
 
     An entry point names a class without parameters that follows `Reader`, under the `name` of the
-    reader. A name that is taken already is no use to anybody: `--as` could mean either.
+    reader.
     """
-    by_name: dict[str, Reader] = {reader.name: reader for reader in TABLE_READERS}
-    broken: dict[str, str] = {}
-    # Ours first, so that a name that another package takes too stays ours.
-    points = sorted(
-        entry_points(group=GROUP), key=lambda point: (not _is_ours(point), point.name, point.value)
+    tables: dict[str, Reader] = {reader.name: reader for reader in TABLE_READERS}
+    added = load_plugins(
+        GROUP, Reader, parts="name, version, recognises or read", taken={*tables, STUDY}
     )
-    for point in points:
-        if point.name in {*by_name, *broken, STUDY}:
-            broken.setdefault(
-                f"{point.name} of {_package(point)}", f"another reader is called {point.name!r} too"
-            )
-            continue
-        try:
-            by_name[point.name] = _load(point)
-        except Exception as error:
-            if _is_ours(point):
-                raise
-            said = " ".join(str(error).split())[:200]
-            broken[point.name] = (
-                f"the package {_package(point)} cannot load it ({type(error).__name__}: {said})"
-            )
-    return Readers(by_name, broken)
-
-
-def _is_ours(point: EntryPoint) -> bool:
-    return point.value.startswith("safemetry.")
-
-
-def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.value
-
-
-def _load(point: EntryPoint) -> Reader:
-    reader = point.load()()
-    if not isinstance(reader, Reader):
-        msg = "it lacks name, version, recognises or read"
-        raise TypeError(msg)
-    if reader.name != point.name:
-        msg = f"it calls itself {reader.name!r}"
-        raise TypeError(msg)
-    return reader
+    return Readers({**tables, **added.by_name}, added.broken)
 
 
 def known_readers() -> dict[str, Reader]:
@@ -191,6 +155,28 @@ def convert(reader: Reader, source: Source, evidence_map: EvidenceMap) -> Conver
     """
     try:
         return reader.read(source, evidence_map)
+    except SafemetryError:
+        raise
+    except Exception as error:
+        if _is_own(reader):
+            raise
+        raise _failed(reader, source, error) from error
+
+
+def texts_of(
+    reader: TextReader, source: Source, evidence_map: EvidenceMap
+) -> Iterator[ResponseText]:
+    """The texts that a reader finds in a source.
+
+    Raises
+    ------
+    InputError, MissingExtraError
+        As `convert`.
+    """
+    try:
+        yield from reader.texts(source, evidence_map)
+    except InputError as error:
+        raise error.at(source.shown) from error
     except SafemetryError:
         raise
     except Exception as error:
