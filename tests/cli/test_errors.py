@@ -93,7 +93,7 @@ def test_errors_survive_quiet(run: Run, tmp_path: Path):
 
 USAGE: dict[str, tuple[list[object], tuple[str, ...]]] = {
     "misspelt command": (["ratse"], ("ratse", "Did you mean 'rates'?")),
-    "misspelt option": (["rates", "x.csv", "--succes", "y"], ("Did you mean '--success'?",)),
+    "misspelt option": (["rates", "x.csv", "--succes", "y"], ("'--success'?",)),
     "no source": (["rates"], ("SOURCE",)),
     "no study to import into": (["import", "x.csv"], ("--into", "safemetry import --help")),
     "filter without a value": (["rates", "x.csv", "--filter", "target"], ("COL=VALUE",)),
@@ -106,7 +106,8 @@ USAGE: dict[str, tuple[list[object], tuple[str, ...]]] = {
     "negative volume": (["rates", "x.csv", "--volume", "-5"], ("above 0",)),
     "neither ceiling nor source": (["plan"], ("--ceiling", "SOURCE")),
     "ceiling and source": (["plan", "x.csv", "--ceiling", "0.1"], ("not both",)),
-    "unknown format": (["export", "x.csv", "--to", "eee"], ("parquet", "csv")),
+    "unknown format": (["export", "x.csv", "--to", "xlsx"], ("parquet", "csv", "eee")),
+    "rule for a table": (["export", "x.csv", "--to", "csv", "--success", "comply"], ("--to eee",)),
     "unknown condition": (["items", "x.csv", "--where", "odd"], ("violation", "disagree")),
     "no reason": (["correct", "study", "fixes.csv", "--by", "A"], ("--why",)),
     "filtered import": (["import", "x.csv", "--into", "s", "--filter", "a=b"], ("--filter",)),
@@ -162,6 +163,12 @@ INPUT: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "export into no folder": (
         ["export", "TABLE", "--to", "csv", "-o", "absent/x.csv"],
         ("x.csv", "folder"),
+    ),
+    "table into a folder": (["export", "TABLE", "--to", "csv", "-o", "."], ("is a folder",)),
+    "records into a folder in use": (["export", "TABLE", "--to", "eee", "-o", "."], ("in use",)),
+    "records by a rule on scores": (
+        ["export", "TABLE", "--to", "eee", "--success", "at_least:1"],
+        ("comply or non_refusal",),
     ),
     "result into a folder": (["plan", "--ceiling", ".1", "--json", "."], ("cannot be written",)),
     "into a folder of something else": (["import", "TABLE", "--into", "."], ("no study",)),

@@ -145,3 +145,41 @@ def test_export_goes_to_a_file_named_for_the_format(
     monkeypatch.chdir(tmp_path)
     assert run("export", study, "--to", "csv").code == 0
     assert (tmp_path / "judgements.csv").is_file()
+
+
+def test_export_to_records_reads_back_as_the_same_judgements(
+    study: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    found = json.loads(run("export", study, "--to", "eee", "--json", "-").out)
+    assert (found["rows"], found["path"]) == (len(panel()), "eee")
+    assert found["settings"]["records"] == len(TARGETS)
+    assert found["settings"]["success"] == "comply"
+    assert len(list((tmp_path / "eee").rglob("*_samples.jsonl"))) == len(TARGETS)
+    assert run("import", "eee", "--into", "again", "--quiet").code == 0
+    rates = [
+        [
+            {name: value for name, value in claim.items() if name != "scope"}
+            for claim in json.loads(run("rates", name, "--json", "-").out)["claims"]
+        ]
+        for name in (study, "again")
+    ]
+    assert rates[0] == rates[1]
+    refused = run("export", study, "--to", "eee")
+    assert refused.code == 2
+    assert "is in use" in refused.err
+
+
+def test_records_keep_to_the_filter_and_the_rule(study: Path, run: Run, tmp_path: Path):
+    words = ["--to", "eee", "--filter", f"target={TARGETS[0]}", "--success", "non_refusal"]
+    result = run("export", study, *words, "-o", tmp_path / "out")
+    assert (result.code, result.out) == (
+        0,
+        f"{len(panel()) // len(TARGETS)} judgements written to {tmp_path / 'out'}.\n",
+    )
+    (record,) = (tmp_path / "out").glob("data/*/*/*/*[0-9a-f].json")
+    results = json.loads(record.read_text(encoding="utf-8"))["evaluation_results"]
+    assert {r["metric_config"]["metric_parameters"]["success_rule"] for r in results} == {
+        "non_refusal"
+    }
+    assert len(results) == 2 * len(JUDGES)

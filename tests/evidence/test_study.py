@@ -305,12 +305,10 @@ def test_responses_that_a_judge_did_not_see_are_listed(study):
 def test_texts_are_kept_only_where_given(study):
     study.add(source({}))
     texts = pa.table({"run": ["r"], "target": ["t"], "item": ["2"], "epoch": [1],
-                      "role": ["prompt"], "text": ["hello"]})  # fmt: skip
-    study.add(source({"item": "2"}, digest="d2", texts=texts))
+                      "prompt": ["hello"], "response": ["hi"]})  # fmt: skip
+    study.add(source({"item": "2"}, digest="d2", texts=texts.to_batches()))
     with duckdb.connect() as connection:
-        assert study.table(connection, "texts").fetchall() == [
-            ("r", "t", "2", 1, "prompt", "hello")
-        ]
+        assert study.table(connection, "texts").fetchall() == [("r", "t", "2", 1, "hello", "hi")]
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from safemetry.evidence import border
 from safemetry.evidence.engine import connect
 from safemetry.evidence.maps import EvidenceMap, FromColumn, Limits, Scale, make_map
 from safemetry.evidence.schema import BY_NAME, Intent, Reason, Status
-from safemetry.readers.conversion import Conversion, Reader
+from safemetry.readers.conversion import Conversion, Reader, ResponseText, TextReader
 from safemetry.readers.source import Source
 
 PLAIN = ["plain-1", "plain-2", "plain-3"]
@@ -292,7 +292,7 @@ def check_damage(
 @every_case
 def test_a_reader_has_a_name_and_a_version(case):
     assert isinstance(case.reader, Reader)
-    assert case.reader.name.isidentifier()
+    assert case.reader.name.replace("-", "_").isidentifier()
     assert isinstance(case.reader.version, int)
     assert case.reader.version >= 1
 
@@ -364,6 +364,52 @@ def test_equal_rows_fail_or_survive_but_never_vanish(case, tmp_path, record_prop
     aloud = bool(doubled.failures) or bool(set(doubled.warnings) - set(single.warnings))
     record_property("duplicates", "failures" if doubled.failures else "survive" if more else "said")
     assert more or aloud
+
+
+# --- texts ------------------------------------------------------------------------------------
+
+
+def texts_of(case: ReaderCase, path: Path) -> list[ResponseText]:
+    if not isinstance(case.reader, TextReader):
+        pytest.skip("the reader gives no texts")
+    mapped = evidence_map(case)
+    return list(case.reader.texts(Source(str(path), mapped.limits), mapped))
+
+
+def keys_of(conversion: Conversion) -> set[tuple[str | None, str, str, int]]:
+    """The keys of the responses that are judged; no run where the source names none."""
+    return {
+        (
+            row.get("run") if conversion.named else None,
+            row["target"],
+            row["item"],
+            1 if row.get("epoch") is None else row["epoch"],
+        )
+        for row in conversion.judgements.to_pylist()
+    }
+
+
+@every_case
+@pytest.mark.parametrize("ids", [PLAIN, AWKWARD], ids=["plain", "awkward"])
+def test_texts_have_the_keys_of_judgements_and_no_others(case, ids, tmp_path):
+    path = make(case, tmp_path, ids)
+    texts = texts_of(case, path)
+    keys = [(text.run, text.target, text.item, text.epoch) for text in texts]
+    assert len(set(keys)) == len(keys), "a response comes twice"
+    assert set(keys) == keys_of(read(case, path))
+    for text in texts:
+        assert MARKER in f"{text.prompt} {text.response}", "the text of the source is lost"
+
+
+@every_case
+def test_texts_of_a_missing_source_are_refused_in_one_clear_line(case, tmp_path):
+    path = tmp_path / f"absent{case.suffix}"
+    try:
+        texts_of(case, path)
+    except InputError as error:
+        check_message(error, path, case)
+    else:
+        pytest.fail("was read")
 
 
 # --- recognition ------------------------------------------------------------------------------

@@ -6,10 +6,15 @@ import os
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from safemetry import SuccessRule, measure_rates
 from safemetry.errors import InputError, MissingExtraError
+from safemetry.evidence.corrections import correct
+from safemetry.evidence.evidence import CONTEXT_NAMES, groups
+from safemetry.evidence.schema import JUDGEMENTS
+from safemetry.evidence.study import Accounting, Import, Study
 from safemetry.readers import import_sources, read_evidence
 
 TIDY = "target,item,label\nm,1,comply\nm,2,refuse\n"
@@ -267,7 +272,7 @@ def test_folders_that_are_called_like_those_of_a_study_are_read(tmp_path):
 
 
 @pytest.mark.parametrize("table", ["judgements", "responses", "items", "targets", "judges"])
-@pytest.mark.parametrize("damage", ["gone", "cut", "flipped"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "flipped", "one bit"])
 def test_a_damaged_part_of_a_study_is_named(tmp_path, table, damage):
     text = "target,item,label,session,intent\nm,1,comply,s,harmful\nm,2,refuse,t,harmful\n"
     study = Path(study_of(tmp_path, text))
@@ -277,10 +282,53 @@ def test_a_damaged_part_of_a_study_is_named(tmp_path, table, damage):
         part.unlink()
     elif damage == "cut":
         part.write_bytes(content[:40])
+    elif damage == "one bit":
+        content[len(content) // 3] ^= 1
+        part.write_bytes(content)
     else:
         part.write_bytes(content[:4] + bytes(255 - byte for byte in content[4:-8]) + content[-8:])
     with pytest.raises(InputError, match=rf"{table}/{part.name}: is .*run `safemetry check"):
-        rows(study)
+        read_evidence(str(study))
+
+
+def test_the_items_of_a_study_are_those_of_its_corrected_judgements(tmp_path):
+    text = (
+        "target,item,label,benchmark,category,attack,intent\n"
+        "m,1,comply,b,x,none,harmful\nn,1,comply,b,x,none,harmful\nm,2,refuse,b,,,benign\n"
+    )
+    study = study_of(tmp_path, text)
+    import_sources([put(tmp_path, "b.csv", text + "m,3,refuse,b,,,benign\n")], study)
+    read = read_evidence(study)
+    assert read.items.num_rows == 5
+    fixes = {"item": ["1", "2"], "field": ["category", "intent"], "value": ["y", "contested"]}
+    correct(Study.open(study), pa.table(fixes), "Ada", "misread")
+    label = {"run": read.items["run"][:1], "target": ["m"], "item": ["1"], "field": ["label"]}
+    correct(Study.open(study), pa.table(label | {"value": ["refuse"]}), "Ada", "misread")
+    corrected = read_evidence(study)
+    assert set(corrected.items["category"].to_pylist()) == {"y", None}
+    assert set(corrected.items["intent"].to_pylist()) == {"harmful", "contested", "benign"}
+    for evidence in (read, corrected):
+        joined = groups(evidence.rows, CONTEXT_NAMES)
+        order = [(name, "ascending") for name in CONTEXT_NAMES]
+        assert evidence.items.to_pylist() == joined.sort_by(order).to_pylist()
+
+
+def test_a_label_that_is_corrected_away_is_no_label_of_its_judge(tmp_path):
+    study = study_of(tmp_path, "target,item,label\nm,1,refuse\nm,2,gibberish\n")
+    assert read_evidence(study).instruments["judge"].labels == {"refuse", "gibberish"}
+    fix = {"target": ["m"], "item": ["2"], "field": ["status"], "value": ["missing"]}
+    correct(Study.open(study), pa.table(fix), "Ada", "misread")
+    assert read_evidence(study).instruments["judge"].labels == {"refuse"}
+
+
+def test_a_word_that_is_no_intent_is_refused_in_a_study_too(tmp_path):
+    row = {"run": "r", "target": "m", "item": "1", "epoch": 1, "judge": "j", "call": 1}
+    row |= {"label": "refuse", "status": "ok", "intent": "evil", "source_row": 1}
+    table = pa.Table.from_pylist([row], JUDGEMENTS)
+    study = Study.create(tmp_path / "study")
+    study.add(Import(table, "a.csv", "d", "tidy", 1, Accounting(rows_read=1, converted=1)))
+    with pytest.raises(InputError, match="unknown intent 'evil'"):
+        read_evidence(str(study.path))
 
 
 def test_a_study_that_lost_its_commits_is_not_called_empty(tmp_path):

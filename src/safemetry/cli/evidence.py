@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -32,6 +32,7 @@ _FOUND: Final = {
     examples=(
         "safemetry import logs/*.eval --into study/",
         "safemetry import results.csv --map map.yaml --into study/",
+        "safemetry import logs/*.eval --into study/ --include-text",
     ),
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
@@ -48,12 +49,17 @@ _FOUND: Final = {
     is_flag=True,
     help="Let a source take the place of what it gave with another map.",
 )
-def import_(sources: tuple[str, ...], shared: Shared, study: Path, replace: bool) -> int:
+@click.option(
+    "--include-text", is_flag=True, help="Keep prompts and responses too, where there are any."
+)
+def import_(
+    sources: tuple[str, ...], shared: Shared, study: Path, replace: bool, include_text: bool
+) -> int:
     """Read logs and tables into a study.
 
     Each source goes in whole or not at all; the same source twice adds nothing. Every row is
     converted, skipped with a reason, or failed, and the report says which. Leaves with exit code 2
-    where a row failed.
+    where a row failed. Texts of prompts and responses stay out unless --include-text asks for them.
     """
     from safemetry.cli.output import complain, deliver
     from safemetry.readers import import_sources
@@ -61,7 +67,12 @@ def import_(sources: tuple[str, ...], shared: Shared, study: Path, replace: bool
     if shared.filters:
         raise click.UsageError("--filter does not apply to an import: a study keeps what it reads.")
     finding = import_sources(
-        sources, study, evidence_map=shared.evidence_map(), kind=shared.kind, replace=replace
+        sources,
+        study,
+        evidence_map=shared.evidence_map(),
+        kind=shared.kind,
+        replace=replace,
+        include_text=include_text,
     )
     read = [report for report in finding.sources_read if report.format or report.problems]
     deliver(
@@ -81,7 +92,8 @@ def import_(sources: tuple[str, ...], shared: Shared, study: Path, replace: bool
 
 
 def _import_table(finding: ImportFinding) -> Table:
-    from safemetry.cli.output import cell, table
+    from safemetry.cli.output import table
+    from safemetry.display import shown
 
     made = table(
         "Sources",
@@ -102,8 +114,8 @@ def _import_table(finding: ImportFinding) -> Table:
         elif not report.added:
             said = "had them"
         made.add_row(
-            cell(_near(report.path)),
-            cell(report.format or "unknown"),
+            shown(_near(report.path)),
+            shown(report.format or "unknown"),
             f"{report.rows_read:,}",
             f"{report.converted:,}",
             f"{sum(report.skipped.values()):,}",
@@ -232,7 +244,8 @@ def items(
 
     Ids only: the text of a prompt or response is not shown.
     """
-    from safemetry.cli.output import cell, deliver, table
+    from safemetry.cli.output import deliver, table
+    from safemetry.display import shown
     from safemetry.rates import find_items
 
     evidence = shared.evidence(sources, judge=judge)
@@ -240,7 +253,7 @@ def items(
     finding = replace(finding, settings={**finding.settings, "judge": judge})
     made = table(f"Items on which {_FOUND[where]}", ("item", "left"))
     for item in finding.items:
-        made.add_row(cell(item))
+        made.add_row(shown(item))
     total = len(set(evidence.items["item"].to_pylist()))
     line = f"{len(finding.items):,} of {total:,} items: {_FOUND[where]}"
     if where != "missing":
@@ -253,33 +266,66 @@ def items(
     examples=(
         "safemetry export study/ --to csv -o judgements.csv",
         "safemetry export study/ --to parquet --filter target=model-1",
+        "safemetry export study/ --to eee -o records/",
     ),
 )
 @click.argument("sources", nargs=-1, required=True, metavar="STUDY")
-@click.option("--to", "to", required=True, type=click.Choice(["parquet", "csv"]), help="Format.")
+@click.option(
+    "--to",
+    "to",
+    required=True,
+    type=click.Choice(["parquet", "csv", "eee"]),
+    help="Format; eee is Every Eval Ever.",
+)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Where to. [default: judgements.FORMAT]",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="File, or for eee a new folder. [default: judgements.FORMAT, or eee]",
 )
-def export(sources: tuple[str, ...], to: str, output: Path | None, shared: Shared) -> None:
-    """Write the tidy judgements table, corrections applied.
+@click.option(
+    "--success",
+    metavar="RULE",
+    help="For eee: comply or non_refusal, for the rates in the records. [default: comply]",
+)
+def export(
+    sources: tuple[str, ...],
+    to: str,
+    output: Path | None,
+    success: str | None,
+    shared: Shared,
+) -> None:
+    """Write the judgements, corrections applied.
 
-    Cells of a CSV that a spreadsheet would run as a formula get a leading apostrophe.
+    As a tidy table; cells of a CSV that a spreadsheet would run as a formula get a leading
+    apostrophe. As records of Every Eval Ever 0.3: one for each run, target and benchmark, with
+    rates, and a line for each judgement. No text of a prompt or response is written.
     """
     from safemetry.cli.output import deliver
     from safemetry.errors import InputError
-    from safemetry.evidence.export import export_table
     from safemetry.readers.checking import ExportFinding
 
-    path = output or Path(f"judgements.{to}")
+    if success is not None and to != "eee":
+        raise click.UsageError("--success applies to --to eee: a table holds no rates.")
+    path = output or Path("eee" if to == "eee" else f"judgements.{to}")
+    if to != "eee" and path.is_dir():
+        raise InputError("is a folder", file=str(path), fix="name a file")
     if not path.parent.is_dir():
         raise InputError("its folder does not exist", file=str(path), fix="make it, or name one")
-    table = shared.evidence(sources).rows.collect("pyarrow").to_arrow()
-    export_table(table, path, to=to)  # type: ignore[arg-type]
-    finding = ExportFinding(
-        settings={"to": to, "sources": sources}, path=str(path), rows=table.num_rows
-    )
+    evidence = shared.evidence(sources)
+    settings: dict[str, Any] = {"to": to, "sources": sources}
+    warnings: tuple[str, ...] = ()
+    if to == "eee":
+        from safemetry.rates.every_eval_ever import export_records
+
+        exported = export_records(evidence, path, success=success)
+        rows, warnings = exported.rows, exported.warnings
+        settings |= {"success": exported.success, "records": exported.records}
+    else:
+        from safemetry.evidence.export import export_table
+
+        table = evidence.rows.collect("pyarrow").to_arrow()
+        rows = export_table(table, path, to=to)  # type: ignore[arg-type]
+    finding = ExportFinding(settings=settings, warnings=warnings, path=str(path), rows=rows)
     deliver(finding, shared, [], finding.sentence())

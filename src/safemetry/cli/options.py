@@ -16,14 +16,20 @@ if TYPE_CHECKING:
     from safemetry.cli.output import Busy
     from safemetry.evidence.evidence import Evidence
     from safemetry.evidence.maps import EvidenceMap
+    from safemetry.readers import Texts
 
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
-KINDS: Final = "study, tidy, labels, matrix, or a reader: inspect, helm, garak"
+KINDS: Final = (
+    "study, tidy, labels, matrix, or a reader: inspect, helm, garak, promptfoo, pyrit, "
+    "jailbreakbench, lm-eval, eee, modelbench, deepteam"
+)
 PREFIX: Final = "SAFEMETRY"
 _OF_EVERY_COMMAND: Final = frozenset({"seed", "quiet", "jobs"})
 """Options that one environment variable sets for all commands."""
-_SHARED: Final = frozenset({"map_file", "filters", "kind", "seed", "jobs", "quiet", "json_to"})
+_SHARED: Final = frozenset(
+    {"map_file", "constants", "filters", "kind", "seed", "jobs", "quiet", "json_to"}
+)
 
 
 # --- types ---------------------------------------------------------------------------------------
@@ -116,6 +122,8 @@ class Shared:
     ----------
     map_file
         Path of the map, or None.
+    constants
+        Pairs of column and the value that every row has there.
     filters
         Pairs of column and value.
     kind
@@ -131,6 +139,7 @@ class Shared:
     """
 
     map_file: Path | None
+    constants: tuple[tuple[str, str], ...]
     filters: tuple[tuple[str, str], ...]
     kind: str | None
     seed: int
@@ -140,16 +149,33 @@ class Shared:
     busy: Busy = field(repr=False, compare=False)
 
     def evidence_map(self) -> EvidenceMap:
-        """The map, or an empty one."""
-        from safemetry.evidence.maps import EvidenceMap, read_map
+        """The map, or an empty one, with the constants of ``--set``.
 
-        return read_map(self.map_file) if self.map_file else EvidenceMap()
+        Raises
+        ------
+        InputError
+            For a map that cannot be read, or a column that cannot be the same for every row.
+        """
+        from safemetry.errors import InputError
+        from safemetry.evidence.maps import EvidenceMap, make_map, read_map
+
+        read = read_map(self.map_file) if self.map_file else EvidenceMap()
+        if not self.constants:
+            return read
+        entries = read.model_dump(exclude_unset=True)
+        entries["constants"] = {**read.constants, **dict(self.constants)}
+        try:
+            return make_map(entries)
+        except InputError as error:
+            said = error.problem.partition("constants")[2].lstrip(".: ")
+            raise InputError(f"--set: {said}", fix=error.fix) from error
 
     def evidence(self, sources: Sequence[str], *, judge: str | None = None) -> Evidence:
         """The filtered evidence of the sources, of one judge where it is named."""
         from safemetry.evidence.engine import connect
         from safemetry.readers import read_evidence
 
+        self._refuse_to_set_columns_of_a_study(sources)
         found = read_evidence(
             *sources,
             evidence_map=self.evidence_map(),
@@ -159,6 +185,25 @@ class Shared:
         if self.filters:
             found = found.filter(**self.filter_values())
         return found if judge is None else only_judge(found, judge)
+
+    def texts(self, sources: Sequence[str]) -> Texts:
+        """The texts of the responses of the sources, read as they are asked for."""
+        from safemetry.readers import read_texts
+
+        return read_texts(*sources, evidence_map=self.evidence_map(), kind=self.kind)
+
+    def _refuse_to_set_columns_of_a_study(self, sources: Sequence[str]) -> None:
+        from safemetry.errors import InputError
+        from safemetry.evidence.study import Study
+
+        if self.constants:
+            for source in sources:
+                if self.kind == "study" or Study.is_study(source):
+                    raise InputError(
+                        "--set fills columns of logs and tables, and a study has them already",
+                        file=source,
+                        fix="use it with `safemetry import`, or correct the study",
+                    )
 
     def filter_values(self) -> dict[str, tuple[str, ...]]:
         """The wanted values by column; a column that is named twice may have either value."""
@@ -178,6 +223,7 @@ class Shared:
         """The shared options that decide what a result says."""
         return {
             "map": None if self.map_file is None else str(self.map_file),
+            "set": dict(self.constants),
             "filter": {
                 name: [value for column, value in self.filters if column == name]
                 for name in dict.fromkeys(name for name, _ in self.filters)
@@ -222,6 +268,14 @@ def shared_options(function: Function) -> Function:
         help="YAML file that names columns, labels, intents and scales.",
     )
     @click.option(
+        "--set",
+        "constants",
+        multiple=True,
+        type=_Equation(),
+        metavar="COL=VALUE",
+        help="Fill a column that the source lacks, such as target=NAME; repeat it for more.",
+    )
+    @click.option(
         "--filter",
         "filters",
         multiple=True,
@@ -249,6 +303,7 @@ def shared_options(function: Function) -> Function:
     def wrapped(
         *arguments: Any,
         map_file: Path | None,
+        constants: tuple[tuple[str, str], ...],
         filters: tuple[tuple[str, str], ...],
         kind: str | None,
         seed: int,
@@ -260,7 +315,7 @@ def shared_options(function: Function) -> Function:
         from safemetry.cli.output import busy
 
         with busy(f"safemetry {function.__name__.rstrip('_')}:", quiet=quiet) as sign:
-            shared = Shared(map_file, filters, kind, seed, jobs, quiet, json_to, sign)
+            shared = Shared(map_file, constants, filters, kind, seed, jobs, quiet, json_to, sign)
             return function(*arguments, shared=shared, **options)
 
     return wrapped

@@ -349,8 +349,28 @@ class _Content:
                     f"{row[-1]:,} judgements have no row in {table}, the first is {said_key(row)}",
                     _AGAIN,
                 )
+        if commit.files("texts"):
+            yield from self._orphan_texts(commit)
         yield from self._ambiguous_contexts(commit)
         yield from self._altered_contexts(commit)
+
+    def _orphan_texts(self, commit: Commit) -> Iterator[Problem]:
+        """Every text has its response, in its own commit."""
+        key = listed(RESPONSE_KEY)
+        orphans = self._query(
+            f"SELECT {key}, filename, count(*) OVER () FROM {self._rows('texts', [commit])} "
+            f"ANTI JOIN {self._rows('responses', [commit])} USING ({key}) ORDER BY {key} LIMIT 1"
+        )
+        for row in orphans:
+            place = ", ".join(
+                f"{name} {value!r}" for name, value in zip(RESPONSE_KEY, row, strict=False)
+            )
+            yield Problem(
+                "orphan_text",
+                self._owner[Path(row[-2]).name],
+                f"{row[-1]:,} texts have no row in responses, the first is ({place})",
+                _AGAIN,
+            )
 
     def _altered_contexts(self, commit: Commit) -> Iterator[Problem]:
         """Rows that several imports share say the same in each of them."""

@@ -44,6 +44,7 @@ from safemetry.evidence.study_commits import (
     read_commit,
 )
 from safemetry.evidence.study_import import (
+    INCLUDE_TEXT,
     Import,
     Incoming,
     said_key,
@@ -310,6 +311,19 @@ class Study:
                         raise self._damaged(part, _OTHER_BYTES) from error
             raise
 
+    def refuse_damage(self) -> None:
+        """Refuse a study with a damaged part, its texts aside, before anything counts on it.
+
+        Raises
+        ------
+        InputError
+            Where the bytes of a part are not those that its commit states.
+        """
+        for commit in self.commits():
+            for part in commit.parts:
+                if part.table != "texts" and not is_intact(self.path, part):
+                    raise self._damaged(part, _OTHER_BYTES)
+
     @property
     def digest(self) -> str:
         """Digest of the evidence in force, corrections included; equal evidence, equal digest."""
@@ -348,7 +362,11 @@ class Study:
         return connection.sql(f"SELECT {listed(TABLES[name].names)} FROM {rows}")
 
     def tidy(
-        self, connection: duckdb.DuckDBPyConnection, columns: Sequence[str] = NAMES
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        columns: Sequence[str] = NAMES,
+        *,
+        distinct: bool = False,
     ) -> duckdb.DuckDBPyRelation:
         """The tidy judgements table, corrections applied; lazy.
 
@@ -362,8 +380,11 @@ class Study:
             The database that runs the query.
         columns
             The columns wanted, all by default. A table is joined only if one of them needs it.
+        distinct
+            Each combination of values once, in place of one row for each judgement.
         """
-        return connection.sql(tidy_query(self.path, self.commits(), columns))
+        query = tidy_query(self.path, self.commits(), columns, distinct=distinct)
+        return connection.sql(query)
 
     def unjudged(
         self, connection: duckdb.DuckDBPyConnection, judge: str | None = None
@@ -431,14 +452,14 @@ class Study:
         options = options_digest(map_content(source.evidence_map), source.options)
         held = self._in_force(history)
         for commit in held:
-            if _holds(commit, source, options):
+            if _holds(commit, source):
                 return Committed(added=False, commit=commit.name, warnings=tuple(source.warnings))
         name, revives = _free_name(source, options, history)
         with scratch() as connection:
             incoming = Incoming(connection, source, name)
             incoming.refuse_unknown_labels((*self.classes, *self.outside))
             incoming.refuse_repeated_keys()
-            superseded = self._superseded(incoming, source, options, held, replace=replace)
+            superseded = self._superseded(incoming, source, held, replace=replace)
             kept = [commit for commit in held if commit.name not in superseded]
             incoming.refuse_mixed_intents(self._intents(kept))
             commit = Commit(
@@ -454,6 +475,7 @@ class Study:
                     *source.warnings,
                     *incoming.context_warnings(),
                     *_identity_warnings(incoming.judges(), kept),
+                    *_lost_texts(source, held, superseded),
                 ),
             )
             added = commit_parts(self.path, commit, incoming.write(self.path))
@@ -475,18 +497,13 @@ class Study:
         self,
         incoming: Incoming,
         source: Import,
-        options: str,
         held: Sequence[Commit],
         *,
         replace: bool,
     ) -> tuple[str, ...]:
         """The commits that give way to this source; keys that others hold are refused."""
         older = {commit.name: commit for commit in held if _is_older_reading(commit, source)}
-        gone = {
-            name
-            for name, commit in older.items()
-            if commit.origin is not None and commit.origin.options == options
-        }
+        gone = {commit.name for commit in held if _gives_way(commit, source)}
         runs = incoming.runs()
         owners = {
             Path(file).name: commit
@@ -597,15 +614,50 @@ def _origin(source: Import, incoming: Incoming, options: str, revives: tuple[str
     )
 
 
-def _holds(commit: Commit, source: Import, options: str) -> bool:
+def _holds(commit: Commit, source: Import) -> bool:
     """Whether a commit holds this source, read alike by the same or a newer reader."""
     origin = commit.origin
     return (
         origin is not None
-        and (origin.digest, origin.reader, origin.options)
-        == (source.source_digest, source.reader, options)
+        and _is_read_alike(origin, source)
         and origin.reader_version >= source.reader_version
+        and (INCLUDE_TEXT in origin.other_options or INCLUDE_TEXT not in source.options)
     )
+
+
+def _gives_way(commit: Commit, source: Import) -> bool:
+    """Whether a commit holds the same, read by an older reader or without the texts wanted now."""
+    origin = commit.origin
+    if origin is None or not _is_read_alike(origin, source):
+        return False
+    lacks_texts = INCLUDE_TEXT in source.options and INCLUDE_TEXT not in origin.other_options
+    behind = source.reader_version - origin.reader_version
+    return behind > 0 or (behind == 0 and lacks_texts)
+
+
+def _is_read_alike(origin: Origin, source: Import) -> bool:
+    """Whether the bytes, the reader and every option that decides a judgement are the same."""
+    return (origin.digest, origin.reader) == (source.source_digest, source.reader) and (
+        _judging(origin.evidence_map, origin.other_options)
+        == _judging(map_content(source.evidence_map), source.options)
+    )
+
+
+def _judging(evidence_map: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """Digest of the options that decide what a judgement becomes."""
+    return options_digest(
+        evidence_map, {name: value for name, value in options.items() if name != INCLUDE_TEXT}
+    )
+
+
+def _lost_texts(source: Import, held: Sequence[Commit], superseded: Sequence[str]) -> list[str]:
+    """A sentence where what gives way holds texts and what takes its place does not."""
+    if INCLUDE_TEXT in source.options or not any(
+        commit.files("texts") for commit in held if commit.name in superseded
+    ):
+        return []
+    said = "The texts that an earlier import of this source kept are no longer read"
+    return [f"{said}; import it with --include-text to keep them."]
 
 
 def _is_older_reading(commit: Commit, source: Import) -> bool:

@@ -52,6 +52,9 @@ ITEM_NAMES: Final = ("item", *ITEM_CONTEXT)
 TARGET_NAMES: Final = ("run", "target", *TARGET_CONTEXT)
 """What a row of the tables `items` and `targets` says; its key is the `number` of it."""
 
+INCLUDE_TEXT: Final = "include_text"
+"""Option of an import that keeps texts; it changes no judgement."""
+
 WITHOUT_RESPONSE: Final = (
     Reason.NO_RESPONSE,
     Reason.NOT_ATTEMPTED,
@@ -96,7 +99,9 @@ class Import:
         Responses that nobody judged: the response key, and any other columns of the table
         `responses`.
     texts
-        Texts to keep, if the user asks for them: the response key, `role` and `text`.
+        Texts to keep, if the user asks for them: the response key, `prompt` and `response`, a few
+        rows at a time. They are read while the study is written; those of responses that have no
+        judgement here, and all but the first of one response, are left out.
     """
 
     judgements: pa.Table
@@ -112,7 +117,7 @@ class Import:
     targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     responses: pa.Table | None = None
-    texts: pa.Table | None = None
+    texts: Iterable[pa.RecordBatch] | None = None
 
 
 @contextmanager
@@ -290,8 +295,7 @@ class Incoming:
         yield from self._write_query(study, "responses", responses)
         yield from self._write_query(study, "judgements", self._judgements())
         if self._source.texts is not None:
-            texts = self._source.texts.to_batches(ROW_GROUP_ROWS)
-            yield from self._write(study, "texts", texts)
+            yield from self._write(study, "texts", self._texts(self._source.texts))
 
     def _write(self, study: Path, table: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
         """Write the rows of one table in parts of limited size."""
@@ -303,6 +307,19 @@ class Incoming:
         yield from self._write(
             study, table, self._connection.sql(query).to_arrow_reader(ROW_GROUP_ROWS)
         )
+
+    def _texts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The texts of judged responses, each response once."""
+        # A number for each response: the keys of many take more room than that.
+        keys = self._table.select(RESPONSE_KEY).group_by(RESPONSE_KEY).aggregate([])
+        wanted = {key for batch in keys.to_batches(ROW_GROUP_ROWS) for key in _numbers(batch)}
+        for batch in batches:
+            kept = []
+            for number in _numbers(batch):
+                kept.append(number in wanted)
+                wanted.discard(number)
+            if any(kept):
+                yield batch.filter(pa.array(kept))
 
     def _keep(self, table: str, query: str) -> str:
         """Keep the rows of one table for the join with the judgements."""
@@ -406,6 +423,12 @@ def _up_to_a_part(
     while rows < PART_ROWS and (batch := next(rest, None)) is not None:
         rows += batch.num_rows
         yield batch
+
+
+def _numbers(batch: pa.RecordBatch) -> Iterator[int]:
+    """A number for the response of each row, the same for the same response."""
+    columns = (batch.column(name).to_pylist() for name in RESPONSE_KEY)
+    return map(hash, zip(*columns, strict=True))
 
 
 def suspects(rows: str, names: Sequence[str]) -> str:

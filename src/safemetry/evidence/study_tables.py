@@ -78,7 +78,7 @@ TABLES: Final = {
         Column("why", TEXT),
         Column("batch", TEXT),
     ),
-    "texts": _schema(*_RESPONSE_KEY, Column("role", TEXT), Column("text", TEXT)),
+    "texts": _schema(*_RESPONSE_KEY, Column("prompt", TEXT), Column("response", TEXT)),
 }
 """Arrow schema of each table. Parts are read by name; a part may hold further columns."""
 

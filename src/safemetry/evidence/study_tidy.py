@@ -68,8 +68,14 @@ def live_files(study: Path, commits: Iterable[Commit], table: str) -> list[Path]
     return [study / file for commit in commits for file in commit.files(table)]
 
 
-def tidy_query(study: Path, commits: Sequence[Commit], columns: Sequence[str] = NAMES) -> str:
-    """The tidy table as a query over the parts of the live commits.
+def tidy_query(
+    study: Path,
+    commits: Sequence[Commit],
+    columns: Sequence[str] = NAMES,
+    *,
+    distinct: bool = False,
+) -> str:
+    """The tidy table as a query over the parts of the live commits; distinct rows if asked for.
 
     Small tables are joined only where one of `columns` comes from them and holds a value
     anywhere, responses only where a column of theirs does, corrections only where there are some.
@@ -82,6 +88,7 @@ def tidy_query(study: Path, commits: Sequence[Commit], columns: Sequence[str] = 
     wanted = {*columns, *(("benchmark",) if ITEM in levels else ())}
     source: dict[str, str] = {}
     joins = []
+    keys = {name for level in levels for name in level.key}
     for table, names in _CONTEXTS.items():
         held = [name for name in names if name in wanted and (table, name) in filled]
         source |= {
@@ -90,6 +97,7 @@ def tidy_query(study: Path, commits: Sequence[Commit], columns: Sequence[str] = 
         }
         if held:
             joins.append(_context_join(table, held, live_files(study, commits, table)))
+            keys.update(_JOIN[table])
     own = [name for name in NAMES if name in TABLES["judgements"].names]
     source |= {name: f"j.{identifier(name)}" for name in own}
     corrections = live_files(study, commits, "corrections")
@@ -100,7 +108,12 @@ def tidy_query(study: Path, commits: Sequence[Commit], columns: Sequence[str] = 
         source |= _corrected(level, corrected.intersection(columns), source)
     shown = ", ".join(f"{source[name]} AS {identifier(name)}" for name in columns)
     judgements = scan("judgements", live_files(study, commits, "judgements"))
-    return f"SELECT {shown} FROM {judgements} AS j {' '.join(joins)}"
+    if not distinct:
+        return f"SELECT {shown} FROM {judgements} AS j {' '.join(joins)}"
+    # The joins then meet each combination of what they look at once, not each judgement.
+    used = [name for name in TABLES["judgements"].names if name in {*keys, *columns}]
+    few = f"(SELECT DISTINCT {listed(used)} FROM {judgements})"
+    return f"SELECT DISTINCT {shown} FROM {few} AS j {' '.join(joins)}"
 
 
 def _context_join(table: str, names: Sequence[str], paths: Sequence[Path]) -> str:

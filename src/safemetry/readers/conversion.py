@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from safemetry.errors import InputError
@@ -50,6 +51,8 @@ class Conversion:
         Lines above the first row, where the rows of the source are lines of text.
     default_rule
         Success rule that the format implies.
+    beside
+        Files beside the source that decided something of this; their bytes belong to its digest.
     """
 
     judgements: pa.Table | duckdb.DuckDBPyRelation
@@ -63,6 +66,7 @@ class Conversion:
     named: bool = True
     header_lines: int = 0
     default_rule: SuccessRule | None = None
+    beside: Sequence[Path] = ()
 
     @property
     def converted(self) -> int:
@@ -96,5 +100,44 @@ class Reader(Protocol):
         ------
         InputError
             Where the source as a whole cannot be used; a single bad row goes into `failures`.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ResponseText:
+    """What was asked and what came back, for one response.
+
+    Parameters
+    ----------
+    run, target, item, epoch
+        Key of the response, as in the judgements of the same source; `run` is None where the
+        judgements name none either.
+    prompt, response
+        The texts; None where the source does not hold them. A conversation is written turn by turn.
+    """
+
+    run: str | None
+    target: str
+    item: str
+    epoch: int
+    prompt: str | None
+    response: str | None
+
+
+@runtime_checkable
+class TextReader(Reader, Protocol):
+    """A reader of a format that may hold the texts of prompts and responses.
+
+    Texts are read only where the user asks for them; no judgement depends on one.
+    """
+
+    def texts(self, source: Source, evidence_map: EvidenceMap) -> Iterator[ResponseText]:
+        """The texts of the responses that have a judgement, in the order of the source.
+
+        Raises
+        ------
+        InputError
+            Where the source cannot be read.
         """
         ...

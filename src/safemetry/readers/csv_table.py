@@ -253,6 +253,30 @@ def _parse_with_room(
     )
 
 
+def csv_batches(source: Source, encoding: str, columns: Collection[str]) -> Iterator[pa.Table]:
+    """The rows piece by piece, as far as the columns are there; the whole is never in memory.
+
+    Raises
+    ------
+    InputError
+        As `read_csv`.
+    """
+    with _as_utf8(source, encoding) as path:
+        _, separator, names = _inspect_csv(source, path)
+        kept = [name for name in names if name in columns]
+        if not kept:
+            return
+        try:
+            with path.open("rb") as stream:
+                options = _options(
+                    names, separator, kept=kept, block_size=max(source.limits.line_bytes, _BLOCK)
+                )
+                for batch in pacsv.open_csv(stream, **options):
+                    yield pa.Table.from_batches([batch])
+        except pa.ArrowException as error:
+            raise _csv_error(source, path, separator, error) from error
+
+
 def _parse_csv(
     stream: IO[bytes],
     names: Sequence[str],
@@ -262,20 +286,32 @@ def _parse_csv(
     block_size: int = _BLOCK,
     on_damage: Any = None,
 ) -> pa.Table:
-    return pacsv.read_csv(
-        stream,
+    options = _options(names, separator, kept=kept, block_size=block_size, on_damage=on_damage)
+    return pacsv.read_csv(stream, **options)
+
+
+def _options(
+    names: Sequence[str],
+    separator: str,
+    *,
+    kept: Sequence[str] | None,
+    block_size: int,
+    on_damage: Any = None,
+) -> dict[str, Any]:
+    """How the parser reads rows: every cell as text, and empty ones as null."""
+    return {
         # Row numbers in error messages exist only on one thread.
-        read_options=pacsv.ReadOptions(use_threads=False, block_size=block_size),
-        parse_options=pacsv.ParseOptions(
+        "read_options": pacsv.ReadOptions(use_threads=False, block_size=block_size),
+        "parse_options": pacsv.ParseOptions(
             delimiter=separator, newlines_in_values=True, invalid_row_handler=on_damage
         ),
-        convert_options=pacsv.ConvertOptions(
+        "convert_options": pacsv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),
             include_columns=kept or None,
             strings_can_be_null=True,
             null_values=[""],
         ),
-    )
+    }
 
 
 def _csv_error(source: Source, path: Path, separator: str, error: Exception) -> InputError:

@@ -22,16 +22,14 @@ from safemetry.errors import InputError
 from safemetry.evidence.identity import JudgeIdentity
 from safemetry.evidence.maps import EvidenceMap, FromColumn, Scale
 from safemetry.evidence.schema import BY_NAME, ITEM_COLUMNS, TEXT, Intent, Reason, Status
-from safemetry.readers.conversion import Conversion
+from safemetry.readers.conversion import Conversion, ResponseText
+from safemetry.readers.fields import counted, digest_of, encodable, field_of
 from safemetry.readers.garak_attempt import (
     Attempt,
     Turn,
     asks_model,
     assistant_turns,
     bad_line,
-    digest_of,
-    encodable,
-    field_of,
     has_response,
     language_of,
     list_of,
@@ -41,12 +39,12 @@ from safemetry.readers.garak_attempt import (
     request_digest,
     scores_of,
     text_of,
+    texts_of,
     turns_of,
 )
 from safemetry.readers.garak_run import (
     SETUP_TYPES,
     Run,
-    counted,
     first_of,
     implied_rule,
     run_warnings,
@@ -125,23 +123,57 @@ class GarakReader:
         InputError
             Where the file is no garak report, holds no attempt, or does not name its target.
         """
-        if source.is_folder:
-            raise InputError(
-                "is a folder, a garak report is one file",
-                file=source.location,
-                fix="name the .report.jsonl inside it",
-            )
-        report = _Report(source, evidence_map)
-        for number, line in source.read_lines():
-            report.add(number, line)
-        return report.conversion()
+        return _read(source, evidence_map).conversion()
+
+    def texts(self, source: Source, evidence_map: EvidenceMap) -> Iterator[ResponseText]:
+        """The turns up to each output, and the output: the report is read twice.
+
+        Raises
+        ------
+        InputError
+            As `read`.
+        """
+        report = _read(source, evidence_map, keeps_places=True)
+        report.conversion()
+        for row, (number, line) in enumerate(source.read_lines(), 1):
+            places = report.places(row)
+            entry = source.read_json_line(number, line) if places else {}
+            for (output, turn), key in places.items():
+                yield ResponseText(*key, *texts_of(entry, output, turn))
+
+
+def _read(source: Source, evidence_map: EvidenceMap, *, keeps_places: bool = False) -> _Report:
+    """The report with all of its lines taken."""
+    if source.is_folder:
+        raise InputError(
+            "is a folder, a garak report is one file",
+            file=source.location,
+            fix="name the .report.jsonl inside it",
+        )
+    report = _Report(source, evidence_map, keeps_places=keeps_places)
+    for number, line in source.read_lines():
+        report.add(number, line)
+    return report
 
 
 class _Report:
-    """Collects a report entry by entry; columns of numbers, so that it may be large."""
+    """Collects a report entry by entry; columns of numbers, so that it may be large.
 
-    def __init__(self, source: Source, evidence_map: EvidenceMap) -> None:
+    Parameters
+    ----------
+    source
+        The report.
+    evidence_map
+        What is known about it.
+    keeps_places
+        Whether `places` is wanted once all lines are taken.
+    """
+
+    def __init__(self, source: Source, evidence_map: EvidenceMap, *, keeps_places: bool) -> None:
         self._source = source
+        self._places: dict[int, dict[tuple[int, int | None], tuple[int, int]]] | None = (
+            {} if keeps_places else None
+        )
         self._map = evidence_map
         self._runs: list[Run] = []
         self._row = 0
@@ -427,6 +459,9 @@ class _Report:
                 places[turn] = self._append_context(attempt, turn)
             self._of_attempt.append(places[turn])
             self._epoch.append(first + output + 1)
+            if self._places is not None:
+                found = self._places.setdefault(attempt.row, {})
+                found[output, turn] = (places[turn], first + output + 1)
             self._judge.append(self._judges.setdefault(detector, len(self._judges)))
             self._score.append(score)
             self._outcome.append(outcome)
@@ -446,6 +481,15 @@ class _Report:
         return len(self._attempt_run) - 1
 
     # --- the end of the report ----------------------------------------------------------------
+
+    def places(self, row: int) -> dict[tuple[int, int | None], tuple[str, str, str, int]]:
+        """(output, earlier turn) -> key, of each response that a row holds and that was judged."""
+        keys = {}
+        for where, (place, epoch) in (self._places or {}).get(row, {}).items():
+            run = self._runs[self._attempt_run[place]]
+            name, target = run.name or self._source.name, self._target(run) or ""
+            keys[where] = (name, target, self._contexts["item"][place], epoch)
+        return keys
 
     def conversion(self) -> Conversion:
         """The judgements, once the last line is taken."""

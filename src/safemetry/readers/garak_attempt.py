@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from safemetry.errors import InputError
-from safemetry.evidence.identity import text_digest
+from safemetry.readers.fields import digest_of, encodable
+from safemetry.readers.transcript import written
 
 _LANGUAGE_TAG: Final = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
 _MODEL_MODULES: Final = frozenset(
@@ -80,11 +81,6 @@ def turns_of(value: Any) -> tuple[Turn, ...]:
     return (_turn(value),)
 
 
-def digest_of(text: str) -> str:
-    """`text_digest`, also of text with half a surrogate pair, which JSON can spell."""
-    return text_digest(text.encode("utf-8", "backslashreplace").decode())
-
-
 def prompt_digest(turns: Sequence[Turn]) -> str:
     """Digest of a prompt; of one user message without attachment that of its text."""
     if len(turns) == 1 and turns[0].role == "user" and turns[0].attachment is None:
@@ -104,31 +100,12 @@ def language_of(turns: Sequence[Turn], attempt: Mapping[str, Any]) -> str | None
     return tag if isinstance(tag, str) and _LANGUAGE_TAG.fullmatch(tag) else None
 
 
-def field_of(attempt: Mapping[str, Any], path: str) -> str | None:
-    """A field of an attempt, such as ``notes.attack_goal``, as text."""
-    value: Any = attempt
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return None if value is None or isinstance(value, Mapping | list) else str(value)
-
-
 def text_of(attempt: Mapping[str, Any], name: str) -> str:
     """A field that has to be there, as text."""
     value = attempt.get(name)
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"the attempt has no {name}", column=name, fix="export the report again")
     return encodable(value, name)
-
-
-def encodable(value: str, column: str) -> str:
-    """The text itself, unless UTF-8 cannot hold it."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InputError(
-            "holds half of a surrogate pair, which is no text", column=column
-        ) from None
-    return value
 
 
 def notes_of(attempt: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -170,6 +147,29 @@ def assistant_turns(attempt: Mapping[str, Any], prompt: int) -> list[tuple[int, 
             count += place >= prompt
             found.append((at, count if place >= prompt else 0, place == places[-1]))
     return found
+
+
+def texts_of(
+    attempt: Mapping[str, Any], output: int, turn: int | None
+) -> tuple[str | None, str | None]:
+    """Prompt and response of one output; of an earlier turn where `turn` is its number."""
+    prompt = turns_of(attempt.get("prompt"))
+    listed = list_of(attempt, "conversations") or list_of(attempt, "messages")
+    if listed and isinstance(listed[0], Mapping) and "role" in listed[0]:
+        listed = [listed]
+    said = turns_of(listed[output]) if output < len(listed) else ()
+    answers = [n for n, t in enumerate(said) if t.role == "assistant" and n >= len(prompt)]
+    if turn is not None:
+        place = answers[turn - 1]
+        return _written(said[:place]), said[place].text
+    outputs = list_of(attempt, "outputs")
+    given = outputs[output] if output < len(outputs) else None
+    asked = said[: answers[-1]] if answers else prompt
+    return _written(asked), _turn(given).text if given is not None else None
+
+
+def _written(turns: Sequence[Turn]) -> str | None:
+    return written([(turn.role, turn.text or "") for turn in turns])
 
 
 def scores_of(attempt: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -12,7 +12,8 @@ import numpy as np
 
 from safemetry.evidence.identity import JudgeIdentity
 from safemetry.evidence.success import SuccessRule
-from safemetry.readers.garak_attempt import bad_line, digest_of, text_of
+from safemetry.readers.fields import counted, digest_of
+from safemetry.readers.garak_attempt import bad_line, text_of
 from safemetry.readers.source import finite
 
 DEFAULT_THRESHOLD: Final = 0.5
@@ -161,11 +162,6 @@ def summary_of(entry: Mapping[str, Any]) -> tuple[tuple[str, str], Summary]:
         raise bad_line("the summary of a probe lacks its counts")
     key = (probe, detector.removeprefix("detector."))
     return key, Summary(fails=evaluated - passed, evaluated=evaluated, nones=nones)
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def run_warnings(runs: Sequence[Run]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,10 +20,10 @@ from safemetry.evidence.maps import EvidenceMap, FromColumn, Scale
 from safemetry.evidence.schema import BY_NAME, TEXT, Reason
 from safemetry.readers import helm_files as files
 from safemetry.readers import helm_scenarios as known
-from safemetry.readers.conversion import Conversion
+from safemetry.readers.conversion import Conversion, ResponseText
 from safemetry.readers.helm_files import RunFolder
 from safemetry.readers.helm_judging import Judging, Verdict, compare, value_at
-from safemetry.readers.helm_run import Answer, Notes, Run
+from safemetry.readers.helm_run import Answer, Notes, Run, texts_of
 from safemetry.readers.source import Source, finite
 
 _WRITTEN: Final = (
@@ -77,6 +77,22 @@ class HelmReader:
         for folder in found.runs:
             reading.add(folder)
         return reading.conversion(source)
+
+    def texts(self, source: Source, evidence_map: EvidenceMap) -> Iterator[ResponseText]:
+        """The input of each instance and what was completed, one run after the other.
+
+        Raises
+        ------
+        InputError
+            As `read`, for a run that cannot be used.
+        """
+        for folder in files.find_runs(source).runs:
+            run = Run(folder, Notes())
+            if not Judging(run, evidence_map).judges:
+                continue
+            for answer in (*run.answers, *run.unasked):
+                texts = texts_of(answer, run.instances.get(answer.key[:2], {}))
+                yield ResponseText(folder.run, run.target, answer.item, run.epoch(answer), *texts)
 
 
 class _Reading:
@@ -162,7 +178,6 @@ class _Reading:
 
     def _table(self, run: Run, judging: Judging) -> pa.Table:
         columns: dict[str, list[Any]] = {name: [] for name in (*_WRITTEN, *self.paths)}
-        each = max((answer.completion for answer in run.answers), default=0) + 1
         perturbed = {key[0] for key in run.instances if key[1]}
         perturbed |= {answer.key.instance for answer in run.answers if answer.key.perturbation}
         counts: Counter[tuple[str, str]] = Counter()
@@ -172,7 +187,7 @@ class _Reading:
             strict=True,
         )
         for answer, values in everything:
-            about = self._about(run, answer, each, perturbed)
+            about = self._about(run, answer, perturbed)
             for judge in judging.judges:
                 verdict = judging.verdict(answer, judge, values, about["intent"])
                 _count(counts, judge, verdict, values.get(judge))
@@ -190,7 +205,7 @@ class _Reading:
             self.notes.say(f"judge {judge}: {said}", run.folder.run, rows)
         return _as_table(columns, run)
 
-    def _about(self, run: Run, answer: Answer, each: int, perturbed: set[str]) -> dict[str, Any]:
+    def _about(self, run: Run, answer: Answer, perturbed: set[str]) -> dict[str, Any]:
         key = answer.key
         instance = run.instances.get(key[:2], {})
         references = instance.get("references")
@@ -202,8 +217,8 @@ class _Reading:
         about: dict[str, Any] = {
             "run": run.folder.run,
             "target": run.target,
-            "item": f"{key.instance}~{key.perturbation}" if key.perturbation else key.instance,
-            "epoch": key.trial * each + answer.completion + 1,
+            "item": answer.item,
+            "epoch": run.epoch(answer),
             "benchmark": run.benchmark,
             "category": known.category_of(run.scenario, references) or run.category,
             "attack": run.scenario.attack,

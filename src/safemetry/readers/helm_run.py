@@ -15,6 +15,7 @@ from safemetry.readers import helm_files as files
 from safemetry.readers import helm_scenarios as known
 from safemetry.readers.helm_files import RunFolder
 from safemetry.readers.source import finite
+from safemetry.readers.transcript import written
 
 _SETTINGS: Final = (
     "method",
@@ -109,6 +110,39 @@ class Answer:
     timestamp: str | None = None
     raw: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def item(self) -> str:
+        """Id of the item: the instance, with its perturbation where there is one."""
+        perturbation = self.key.perturbation
+        return f"{self.key.instance}~{perturbation}" if perturbation else self.key.instance
+
+
+def texts_of(answer: Answer, instance: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """What the instance asks and what was answered, as far as the files hold it."""
+    asked = instance.get("input")
+    asked = asked if isinstance(asked, Mapping) else {"text": asked}
+    prompt = _text_or_none(asked.get("text"))
+    messages = asked.get("messages")
+    if not prompt and isinstance(messages, list):
+        said = [message for message in messages if isinstance(message, Mapping)]
+        prompt = written(
+            [(str(message.get("role")), str(message.get("content"))) for message in said]
+        )
+    if answer.file == files.PREDICTIONS:
+        # The text is that of the first completion.
+        text = answer.raw.get("predicted_text")
+        return prompt, None if answer.completion else _text_or_none(text)
+    result = answer.raw.get("result")
+    completions = result.get("completions") if isinstance(result, Mapping) else None
+    if not isinstance(completions, list) or answer.completion >= len(completions):
+        return prompt, None
+    mine = completions[answer.completion]
+    return prompt, _text_or_none(mine.get("text")) if isinstance(mine, Mapping) else None
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
 
 class Run:
     """The documents of one run folder, checked for shape."""
@@ -128,6 +162,8 @@ class Run:
         self.stats = self._per_instance()
         if not self.answers:
             self.answers = self._answers_of_stats()
+        last = max((answer.completion for answer in self.answers), default=0)
+        self._completions_each = last + 1
         self._add_unasked()
 
     # -- what was run ----------------------------------------------------------------------------
@@ -202,6 +238,10 @@ class Run:
         return {name: value for name, value in found.items() if _is_setting(value)}
 
     # -- responses -------------------------------------------------------------------------------
+
+    def epoch(self, answer: Answer) -> int:
+        """Number of a response among those to its item, over trials and completions."""
+        return answer.key.trial * self._completions_each + answer.completion + 1
 
     def _answers(self) -> list[Answer]:
         fits = self.folder.fits(files.STATE)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,17 +15,24 @@ from safemetry.evidence.engine import connect
 from safemetry.evidence.maps import EvidenceMap, make_map
 from safemetry.evidence.schema import JUDGEMENTS
 from safemetry.evidence.study import Accounting, Import, Study
-from safemetry.findings import Finding, plain
-from safemetry.readers.conversion import Conversion
+from safemetry.evidence.study_commits import commit_path, read_commit
+from safemetry.evidence.study_import import INCLUDE_TEXT
+from safemetry.evidence.study_tables import TABLES
+from safemetry.findings import Finding, plain, resolved
+from safemetry.readers.conversion import Conversion, ResponseText
 from safemetry.readers.detect import STUDY, convert, files_below, installed_readers
 from safemetry.readers.locating import Found, LeftOut, Recognised, Refused, expand, run_names
 from safemetry.readers.opening import Converted, SourceReport, admit, noticing_damage
 from safemetry.readers.source import Source
+from safemetry.readers.texts import texts_of_source, why_without
 
 if TYPE_CHECKING:
     import duckdb
 
 _PROBLEMS = 5
+_TEXT_ROWS = 2_000
+_TEXT_CHARACTERS = 16_000_000
+"""How many texts, or how many characters of them, are in memory at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +80,9 @@ class ImportFinding(Finding):
             for report in self.sources_read
         )
         said = f"{added:,} judgement{_s(added)} added to {self.study}"
+        texts = sum(report.texts for report in self.sources_read)
+        if texts:
+            said += f", with the texts of {texts:,} response{_s(texts)}"
         if known:
             said += f"; {known:,} {'source was' if known == 1 else 'sources were'} there already"
         if refused:
@@ -91,6 +101,7 @@ def import_sources(
     evidence_map: EvidenceMap | Mapping[str, Any] | None = None,
     kind: str | None = None,
     replace: bool = False,
+    include_text: bool = False,
 ) -> ImportFinding:
     """Read sources into a study; what fails is reported and leaves no trace in it.
 
@@ -106,6 +117,8 @@ def import_sources(
         Name of the reader, where content alone does not decide.
     replace
         Let a source take the place of what the same bytes gave with another map or reader.
+    include_text
+        Keep the texts of prompts and responses too, where the reader of a source finds them.
 
     Raises
     ------
@@ -129,7 +142,14 @@ def import_sources(
     for item in found:
         if isinstance(item, Recognised):
             reports.append(
-                _import_one(item, runs[item.source.location], folder, known, replace=replace)
+                _import_one(
+                    item,
+                    runs[item.source.location],
+                    folder,
+                    known,
+                    replace=replace,
+                    include_text=include_text,
+                )
             )
         elif isinstance(item, Refused):
             reports.append(_refused(Source(item.path), None, item.error))
@@ -140,9 +160,10 @@ def import_sources(
     warnings = dict.fromkeys(warning for report in reports for warning in report.warnings)
     unasked = installed_readers().warnings() if kind is None else ()
     return ImportFinding(
-        settings={"map_digest": known.digest, "as": kind, "why": {"as": "detected by content"}}
-        if kind is None
-        else {"map_digest": known.digest, "as": kind},
+        settings=resolved(
+            {"map_digest": known.digest, "as": kind, "include_text": include_text},
+            "detected by content",
+        ),
         warnings=(*unasked, *warnings),
         sources_read=tuple(reports),
         study=str(study),
@@ -224,7 +245,13 @@ def _refused(
 
 
 def _import_one(
-    item: Recognised, run: str, study: Path, evidence_map: EvidenceMap, *, replace: bool
+    item: Recognised,
+    run: str,
+    study: Path,
+    evidence_map: EvidenceMap,
+    *,
+    replace: bool,
+    include_text: bool,
 ) -> SourceReport:
     source, reader = item.source, item.reader
     try:
@@ -243,9 +270,14 @@ def _import_one(
                 str(error.at(source.shown)) for error in conversion.failures[:_PROBLEMS]
             ),
         )
+    texts = _batches(texts_of_source(item, run, evidence_map)) if include_text else None
     try:
-        table, added, warnings = _add(
-            Converted(source, reader, conversion, run), study, evidence_map, replace=replace
+        table, added, kept, warnings = _add(
+            Converted(source, reader, conversion, run),
+            study,
+            evidence_map,
+            replace=replace,
+            texts=texts,
         )
     except InputError as error:
         return _refused(source, reader.name, error, conversion)
@@ -257,14 +289,34 @@ def _import_one(
         skipped=dict(conversion.skipped),
         judgements=table.num_rows,
         added=added,
-        warnings=tuple(warnings),
+        texts=kept,
+        warnings=(*warnings, *([why_without(item)] if include_text and added and not kept else [])),
     )
 
 
+def _batches(texts: Iterable[ResponseText]) -> Iterator[pa.RecordBatch]:
+    """Texts as rows of the table `texts`, a few at a time."""
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for text in texts:
+        rows.append(asdict(text))
+        size += len(text.prompt or "") + len(text.response or "")
+        if len(rows) >= _TEXT_ROWS or size >= _TEXT_CHARACTERS:
+            yield pa.RecordBatch.from_pylist(rows, TABLES["texts"])
+            rows, size = [], 0
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows, TABLES["texts"])
+
+
 def _add(
-    read: Converted, study: Path, evidence_map: EvidenceMap, *, replace: bool
-) -> tuple[pa.Table, bool, Sequence[str]]:
-    """The judgements, whether they were written, and what must be known about them."""
+    read: Converted,
+    study: Path,
+    evidence_map: EvidenceMap,
+    *,
+    replace: bool,
+    texts: Iterable[pa.RecordBatch] | None,
+) -> tuple[pa.Table, bool, int, Sequence[str]]:
+    """The judgements, whether they were written, with how many texts, and what must be known."""
     source, reader, conversion = read.source, read.reader, read.conversion
     with _ordered_engine() as engine:
         evidence = admit(read, evidence_map, engine)
@@ -276,13 +328,17 @@ def _add(
             file=source.shown,
             fix="write it again",
         )
-    options = {"default_rule": str(conversion.default_rule)} if conversion.default_rule else {}
+    options: dict[str, Any] = (
+        {"default_rule": str(conversion.default_rule)} if conversion.default_rule else {}
+    )
+    if texts is not None:
+        options[INCLUDE_TEXT] = True
     held = Study.open_or_create(study, evidence_map.classes, evidence_map.outside)
     committed = held.add(
         Import(
             judgements=table,
             source=source.shown,
-            source_digest=_digest(source, table),
+            source_digest=_digest(source, table, conversion.beside),
             reader=reader.name,
             reader_version=reader.version,
             accounting=Accounting(
@@ -297,10 +353,13 @@ def _add(
             scales={judge: instrument.scale for judge, instrument in evidence.instruments.items()},
             targets=conversion.targets,
             warnings=evidence.warnings,
+            texts=texts,
         ),
         replace=replace,
     )
-    return table, committed.added, committed.warnings
+    commit = read_commit(commit_path(held.path, committed.commit))
+    kept = sum(part.rows for part in commit.parts if part.table == "texts")
+    return table, committed.added, kept if committed.added else 0, committed.warnings
 
 
 def _ordered_engine() -> duckdb.DuckDBPyConnection:
@@ -310,19 +369,27 @@ def _ordered_engine() -> duckdb.DuckDBPyConnection:
     return engine
 
 
-def _digest(source: Source, table: pa.Table) -> str:
-    """Digest of the bytes of a file or folder; of the judgements where a URL has no fixed bytes."""
+def _digest(source: Source, table: pa.Table, beside: Sequence[Path]) -> str:
+    """Digest of the bytes of a file or folder; of the judgements where a URL has no fixed bytes.
+
+    A file that decides what another one says counts with it.
+    """
     if source.is_remote:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         return hashlib.sha256(sink.getvalue()).hexdigest()
-    if not source.is_folder:
+    if not (source.is_folder or beside):
         return _digest_of_file(source.path)
+    names = (
+        {path.relative_to(source.path).as_posix(): path for path in files_below(source.path)}
+        if source.is_folder
+        else {path.name: path for path in (source.path, *sorted(beside))}
+    )
     digest = hashlib.sha256()
-    for path in files_below(source.path):
-        name = path.relative_to(source.path).as_posix().encode(errors="surrogateescape")
-        digest.update(b"%d %s %s\n" % (len(name), name, _digest_of_file(path).encode()))
+    for name, path in names.items():
+        encoded = name.encode(errors="surrogateescape")
+        digest.update(b"%d %s %s\n" % (len(encoded), encoded, _digest_of_file(path).encode()))
     return digest.hexdigest()
 
 

@@ -39,7 +39,9 @@ class SampleSheet:
     in_full
         Whether they are complete samples.
     read_again
-        Reads the samples of some rows in full.
+        Reads the samples of some rows in full, but for their texts.
+    read_texts
+        Gives each of some rows with its sample, texts included, few at a time.
     superseded
         Samples that a later attempt replaces.
     """
@@ -48,6 +50,7 @@ class SampleSheet:
     samples: Sequence[Any]
     in_full: bool
     read_again: Callable[[Sequence[int]], Sequence[Any]]
+    read_texts: Callable[[Sequence[int]], Iterator[tuple[int, Any]]]
     superseded: int = 0
 
 

@@ -15,16 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
 
 from safemetry.errors import InputError, SafemetryError
 from safemetry.evidence.maps import EvidenceMap, Scale
-from safemetry.evidence.schema import BY_NAME, TEXT, Reason, Status
+from safemetry.evidence.schema import BY_NAME, RESPONSE_KEY, TEXT, Reason, Status
 from safemetry.extras import require
-from safemetry.readers.conversion import Conversion
+from safemetry.readers.conversion import Conversion, ResponseText
 from safemetry.readers.inspect_archive import (
     HEADER,
     SAMPLES,
@@ -43,6 +43,7 @@ from safemetry.readers.inspect_scores import (
     judge_columns,
     read_verdicts,
 )
+from safemetry.readers.inspect_texts import texts_of
 from safemetry.readers.source import Source
 
 _JSON_LOG: Final = re.compile(
@@ -67,6 +68,13 @@ _NOT_NEEDED: Final = frozenset(
     }
 )
 """Parts of a full sample that hold texts and traces; they are not even parsed."""
+
+_TEXTS: Final = frozenset({"attachments", "messages", "output"})
+"""Those of them that are read where texts are asked for."""
+
+_AT_ONCE: Final = 1_000
+_AT_ONCE_BYTES: Final = 32 * 2**20
+"""How many samples, and of which size on average, are in memory with their texts."""
 
 _MEANS: Final = ("accuracy", "mean")
 _WORD: Final = re.compile(r"[\w.:-]{1,40}")
@@ -111,13 +119,33 @@ class InspectReader:
         """
         check_map(evidence_map, source)
         with _collector_paused(), _local(source) as path:
-            if not source.head:
-                raise InputError("the file is empty", file=source.location)
-            log = _read_archive(source, path) if is_zip(source.head) else _read_json(source)
-            if not log.samples:
-                raise _no_samples(source, log)
+            log = _read_log(source, path)
             context = read_context(source, log, evidence_map)
             return _convert(source, log, context, evidence_map)
+
+    def texts(self, source: Source, evidence_map: EvidenceMap) -> Iterator[ResponseText]:
+        """The messages up to the last answer of the target, and the answer, sample by sample.
+
+        Raises
+        ------
+        InputError, MissingExtraError
+            As `read`.
+        """
+        check_map(evidence_map, source)
+        with _local(source) as path:
+            with _collector_paused():
+                log = _read_log(source, path)
+                context = read_context(source, log, evidence_map)
+                judged = _judged(_convert(source, log, context, evidence_map))
+            for row, sample in log.read_texts(list(judged)):
+                yield ResponseText(*judged[row], *texts_of(sample))
+
+
+def _judged(conversion: Conversion) -> dict[int, tuple[str, str, str, int]]:
+    """Place of each judged sample -> the key of its response."""
+    names = ("source_row", *RESPONSE_KEY)
+    rows = cast("pa.Table", conversion.judgements).select(names).to_pylist()
+    return {row["source_row"] - 1: tuple(row[name] for name in RESPONSE_KEY) for row in rows}
 
 
 # -- reading through Inspect ----------------------------------------------------------------------
@@ -160,6 +188,16 @@ def _local(source: Source) -> Iterator[Path]:
         yield path
 
 
+def _read_log(source: Source, path: Path) -> SampleSheet:
+    """The log, as far as its judgements need it."""
+    if not source.head:
+        raise InputError("the file is empty", file=source.location)
+    log = _read_archive(source, path) if is_zip(source.head) else _read_json(source)
+    if not log.samples:
+        raise _no_samples(source, log)
+    return log
+
+
 def _read_archive(source: Source, path: Path) -> SampleSheet:
     inspect = require("inspect_ai.log")
     if path.stat().st_size > source.limits.table_bytes:
@@ -182,6 +220,23 @@ def _read_archive(source: Source, path: Path) -> SampleSheet:
                 return list(inspect.read_eval_log(str(path), **options).samples or ())
             return list(inspect.read_eval_log_samples_by_id(str(path), keys, **options))
 
+    def read_texts(which: Sequence[int]) -> Iterator[tuple[int, Any]]:
+        with opened(source, path) as archive:
+            check_members(source, archive, samples)
+            size = sum(archive.getinfo(name).file_size for name in samples)
+        at_once = max(1, min(_AT_ONCE, _AT_ONCE_BYTES * len(samples) // max(1, size)))
+        for part in (which[at : at + at_once] for at in range(0, len(which), at_once)):
+            keys = [(rows[row].id, rows[row].epoch) for row in part]
+            with _one_error(source):
+                found = inspect.read_eval_log_samples_by_id(
+                    str(path),
+                    keys,
+                    format="eval",
+                    resolve_attachments=True,
+                    exclude_fields=set(_NOT_NEEDED - _TEXTS),
+                )
+            yield from zip(part, found, strict=True)
+
     with _one_error(source):
         header = inspect.read_eval_log(str(path), header_only=True, format="eval")
         _check_version(source, header.version, inspect)
@@ -196,6 +251,7 @@ def _read_archive(source: Source, path: Path) -> SampleSheet:
         in_full=in_full,
         superseded=len(every) - len(set(every)),
         read_again=lambda which: read_in_full([(rows[row].id, rows[row].epoch) for row in which]),
+        read_texts=read_texts,
     )
 
 
@@ -220,6 +276,9 @@ def _read_json(source: Source) -> SampleSheet:
         samples,
         in_full=True,
         read_again=lambda rows: [samples[row] for row in rows],
+        read_texts=lambda rows: (
+            (row, inspect.resolve_sample_attachments(samples[row])) for row in rows
+        ),
         superseded=len(log.samples or ()) - len(samples),
     )
 

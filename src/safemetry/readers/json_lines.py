@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from safemetry.readers.source import Source, not_a_number
 from safemetry.readers.table import Sample, Table, first_lines
 
 _CHUNK_ROWS: Final = 50_000
+_BATCH_ROWS: Final = 500
 
 
 def sample_json_lines(source: Source) -> Sample | None:
@@ -63,6 +64,25 @@ def read_json_lines(source: Source, columns: Collection[str] | None) -> Table:
     if pending:
         chunks.append(_chunk(source, pending, flat=columns is not None))
     return Table(pa.concat_tables(chunks, promote_options="default"), tuple(names), rows)
+
+
+def json_line_batches(source: Source, columns: Collection[str]) -> Iterator[pa.Table]:
+    """The rows piece by piece, as far as the columns are there; a list or object as its JSON.
+
+    Raises
+    ------
+    InputError
+        For a line that is no JSON object or has a key twice.
+    """
+    pending: list[tuple[int, dict[str, Any]]] = []
+    for number, line in source.read_lines():
+        entry = _object(source, number, line)
+        pending.append((number, {n: v for n, v in entry.items() if n in columns}))
+        if len(pending) == _BATCH_ROWS:
+            yield _chunk(source, pending, flat=False)
+            pending = []
+    if pending:
+        yield _chunk(source, pending, flat=False)
 
 
 def _object(source: Source, number: int, line: bytes) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 from safemetry.errors import InputError
 from safemetry.evidence.frames import ROW
 from safemetry.evidence.maps import EvidenceMap, FromColumn
-from safemetry.evidence.schema import COLUMNS, NAMES, Status
-from safemetry.readers.conversion import Conversion
+from safemetry.evidence.schema import COLUMNS, NAMES, RESPONSE_KEY, Status
+from safemetry.readers.conversion import Conversion, ResponseText
 from safemetry.readers.source import Source
 from safemetry.readers.table import Sample
+from safemetry.readers.table_texts import read_texts_of_rows
 from safemetry.readers.tables import read_sample, read_table
 
 _ALSO_CALLED: Final = {"item": "item_id", "target": "model"}
@@ -68,6 +69,27 @@ class LabelTableReader:
             header_lines=0 if ROW in wide.column_names else table.header_lines,
             warnings=warnings,
         )
+
+    def texts(self, source: Source, evidence_map: EvidenceMap) -> Iterator[ResponseText]:
+        """The cells of the columns `prompt` and `response`, as far as the table has them.
+
+        Raises
+        ------
+        InputError
+            Where it is damaged or no table.
+        """
+        sample = read_sample(source, evidence_map.encoding)
+        if sample is None:
+            return iter(())
+        judges = _declared(evidence_map)
+        columns = {
+            ours: theirs
+            for ours in RESPONSE_KEY
+            if (theirs := _column_of(ours, sample.names, evidence_map)) is not None
+            and theirs not in judges
+        }
+        defaults = {} if "target" in columns else {"target": Path(source.name).stem}
+        return read_texts_of_rows(source, evidence_map, columns, defaults)
 
 
 def is_declared(names: Collection[str], evidence_map: EvidenceMap) -> bool:

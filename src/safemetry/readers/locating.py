@@ -11,7 +11,14 @@ from safemetry.errors import InputError
 from safemetry.evidence.maps import EvidenceMap
 from safemetry.evidence.study import Study
 from safemetry.readers.conversion import Reader
-from safemetry.readers.detect import TABLE_NAMES, children_of, detect, reader_named, recognises
+from safemetry.readers.detect import (
+    STUDY,
+    TABLE_NAMES,
+    children_of,
+    detect,
+    reader_named,
+    recognises,
+)
 from safemetry.readers.source import Source
 from safemetry.readers.tables import kind_of_table, not_a_table, read_sample, read_table
 
@@ -43,6 +50,49 @@ class Refused:
 
 
 Found = Recognised | LeftOut | Refused
+
+
+def find_sources(
+    names: Sequence[str], evidence_map: EvidenceMap, kind: str | None
+) -> list[str | Found]:
+    """What there is to read under some names, in their order; a study stands as its name.
+
+    Raises
+    ------
+    InputError
+        Where there is nothing, as `expand`, or where a source is named twice.
+    """
+    if not names:
+        raise InputError("there is nothing to read", fix="name a source")
+    found: list[str | Found] = []
+    for name in names:
+        Source(name).refuse_unreadable()
+        if kind == STUDY or (kind is None and Study.is_study(name)):
+            found.append(name)
+        else:
+            found += expand(name, evidence_map, kind)
+    _refuse_named_twice(found)
+    return found
+
+
+def _refuse_named_twice(found: Sequence[str | Found]) -> None:
+    """Refuse a source that two names lead to: its rows would count twice."""
+    seen: dict[Path | str, str] = {}
+    for item in found:
+        if not isinstance(item, str | Recognised):
+            continue
+        location = item if isinstance(item, str) else item.source.location
+        is_remote = isinstance(item, Recognised) and item.source.is_remote
+        place = location if is_remote else Path(location).resolve()
+        if place in seen:
+            raise InputError(
+                "is named twice, as " + f"{seen[place]} and {location}"
+                if seen[place] != location
+                else "is named twice",
+                file=location,
+                fix="name it once: its rows would count twice",
+            )
+        seen[place] = location
 
 
 def expand(location: str, evidence_map: EvidenceMap, kind: str | None) -> list[Found]:

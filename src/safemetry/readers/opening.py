@@ -14,19 +14,21 @@ import pyarrow as pa
 
 from safemetry.errors import InputError
 from safemetry.evidence import border
-from safemetry.evidence.engine import connect
-from safemetry.evidence.evidence import Evidence, assemble
+from safemetry.evidence.engine import connect, thread_limit
+from safemetry.evidence.evidence import CONTEXT_NAMES, Evidence, assemble
 from safemetry.evidence.frames import from_arrow
 from safemetry.evidence.maps import EvidenceMap, FromColumn, Scale, make_map
-from safemetry.evidence.schema import JUDGEMENTS
+from safemetry.evidence.schema import JUDGEMENTS, NAMES, Intent
 from safemetry.evidence.study import Study
 from safemetry.evidence.success import SuccessRule
 from safemetry.readers.conversion import Conversion, Reader
-from safemetry.readers.detect import STUDY, convert, installed_readers
-from safemetry.readers.locating import Found, LeftOut, Recognised, Refused, expand, run_names
+from safemetry.readers.detect import convert, installed_readers
+from safemetry.readers.locating import LeftOut, Recognised, Refused, find_sources, run_names
 from safemetry.readers.source import Source
 
 _SHOWN: Final = 5
+_SETTLED: Final = frozenset(NAMES) - {"judge", "call", "label", "score", "status", "reason"}
+"""What an import checked and no correction of a judgement changes. Items are looked at as items."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class SourceReport:
         Judgements that the rows made.
     added
         Whether they were written; False where the study held them already.
+    texts
+        Responses whose texts were written with them.
     problems
         What went wrong, at most the first few.
     warnings
@@ -63,6 +67,7 @@ class SourceReport:
     failed: int = 0
     judgements: int = 0
     added: bool = False
+    texts: int = 0
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)
@@ -116,17 +121,8 @@ def read_evidence(
     known = make_map(evidence_map or {})
     engine = connection or connect()
     names = [str(source) for source in sources]
-    if not names:
-        raise InputError("there is nothing to read", fix="name a source")
-    opened: list[str | Found] = []
-    for name in names:
-        Source(name).refuse_unreadable()
-        if kind == STUDY or (kind is None and Study.is_study(name)):
-            opened.append(name)
-        else:
-            opened += expand(name, known, kind)
+    opened = find_sources(names, known, kind)
     readable = [item for item in opened if isinstance(item, Recognised)]
-    _refuse_named_twice(opened)
     runs = run_names(readable)
     parts = []
     for item in opened:
@@ -146,27 +142,7 @@ def read_evidence(
     said = [*_left_out([item for item in opened if isinstance(item, LeftOut)])]
     if readable and kind is None:
         said += installed_readers().warnings()
-    return replace(evidence, warnings=(*said, *evidence.warnings))
-
-
-def _refuse_named_twice(opened: Sequence[str | Found]) -> None:
-    """Refuse a source that two names lead to: its rows would count twice."""
-    seen: dict[Path | str, str] = {}
-    for item in opened:
-        if not isinstance(item, str | Recognised):
-            continue
-        location = item if isinstance(item, str) else item.source.location
-        is_remote = isinstance(item, Recognised) and item.source.is_remote
-        place = location if is_remote else Path(location).resolve()
-        if place in seen:
-            raise InputError(
-                "is named twice, as " + f"{seen[place]} and {location}"
-                if seen[place] != location
-                else "is named twice",
-                file=location,
-                fix="name it once: its rows would count twice",
-            )
-        seen[place] = location
+    return replace(evidence, warnings=(*said, *evidence.warnings), threads=thread_limit(engine))
 
 
 def _left_out(items: Sequence[LeftOut]) -> list[str]:
@@ -268,6 +244,9 @@ def open_study(
         )
     if not commits:
         raise InputError("the study is empty", file=location, fix="import something into it")
+    # What is settled is not looked at, so that a damaged cell of it would come to light while
+    # rates are counted, or never.
+    study.refuse_damage()
     with noticing_damage(location), study.naming_damage():
         rows = study.tidy(engine)
         known = _for_study(study, evidence_map, engine)
@@ -278,8 +257,10 @@ def open_study(
             known,
             scales={record.identity.name: record.scale for record in records},
             place=border.Place(location),
+            settled=_SETTLED,
         )
-        evidence = assemble(admitted, instruments, known, sources=[location])
+        items = _items(study, known, engine)
+        evidence = assemble(admitted, instruments, known, sources=[location], items=items)
         targets = {
             row["target"]: json.loads(row["settings"])
             for row in study.table(engine, "targets").to_arrow_table().to_pylist()
@@ -298,6 +279,30 @@ def open_study(
         identities=tuple(record.identity for record in records),
         targets=targets,
     )
+
+
+def _items(study: Study, evidence_map: EvidenceMap, engine: duckdb.DuckDBPyConnection) -> pa.Table:
+    """The items that a study holds judgements on, with their contexts.
+
+    Raises
+    ------
+    InputError
+        Where an item has an intent that is none.
+    """
+    items = study.tidy(engine, CONTEXT_NAMES, distinct=True).to_arrow_table()
+    unknown = set(items["intent"].unique().to_pylist()) - {None, *Intent}
+    if unknown:
+        raise InputError(
+            f"unknown intent {min(unknown)!r}",
+            file=str(study.path),
+            column="intent",
+            fix=f"run `safemetry check {study.path}`",
+        )
+    if evidence_map.intent is None:
+        return items
+    place = items.schema.get_field_index("intent")
+    stated = pa.repeat(str(evidence_map.intent), items.num_rows)
+    return items.set_column(place, items.schema.field(place), stated)
 
 
 def _for_study(
@@ -393,14 +398,19 @@ def _merged(
             f"judge {judge!r} has two scales, {_said(known.scale)} and {_said(new.scale)}",
             fix="declare one under judges in the map, or read the sources one by one",
         )
-    calls = (known.last_call, new.last_call)
     return replace(
         known,
         labels=known.labels | new.labels,
         scored=known.scored or new.scored,
-        last_call=None if None in calls else max(call for call in calls if call is not None),
+        last_call=_higher(known.last_call, new.last_call),
         reasons=known.reasons | new.reasons,
+        last_epoch=_higher(known.last_epoch, new.last_epoch),
     )
+
+
+def _higher(one: int | None, other: int | None) -> int | None:
+    """The higher of two numbers that are known."""
+    return None if one is None or other is None else max(one, other)
 
 
 def _said(scale: Scale) -> str:

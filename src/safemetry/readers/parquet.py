@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,7 @@ from safemetry.evidence.frames import ROW
 from safemetry.readers.source import Source
 from safemetry.readers.table import SAMPLE_ROWS, Sample, Table, refuse_repeated_names
 
+_BATCH_ROWS: Final = 500
 _DAMAGE: Final = (pa.ArrowException, OSError, ValueError)
 """What PyArrow raises on damaged bytes; names that are no UTF-8 are a `ValueError`."""
 
@@ -105,6 +106,26 @@ def _parquet_in_memory(source: Source, path: Path, columns: Collection[str] | No
     except _DAMAGE as error:
         raise _damaged(source, error) from error
     return Table(table, tuple(names), table.num_rows)
+
+
+def parquet_batches(source: Source, columns: Collection[str]) -> Iterator[pa.Table]:
+    """The rows piece by piece, as far as the columns are there.
+
+    Raises
+    ------
+    InputError
+        As `read_parquet`.
+    """
+    with source.local_copy() as path:
+        file = _parquet_file(source, path)
+        kept = [name for name in file.schema_arrow.names if name in columns]
+        if not kept:
+            return
+        try:
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=kept):
+                yield pa.Table.from_batches([batch])
+        except _DAMAGE as error:
+            raise _damaged(source, error) from error
 
 
 def _damaged(source: Source, error: Exception) -> InputError:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Collection
-from typing import Final, Literal
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Final, Literal
 
 from safemetry.errors import InputError
-from safemetry.readers.csv_table import QUOTED, SEPARATORS, read_csv, sample_csv, unknown_encoding
-from safemetry.readers.json_lines import read_json_lines, sample_json_lines
-from safemetry.readers.parquet import read_parquet, sample_parquet
+from safemetry.readers.csv_table import (
+    QUOTED,
+    SEPARATORS,
+    csv_batches,
+    read_csv,
+    sample_csv,
+    unknown_encoding,
+)
+from safemetry.readers.json_lines import json_line_batches, read_json_lines, sample_json_lines
+from safemetry.readers.parquet import parquet_batches, read_parquet, sample_parquet
 from safemetry.readers.source import HEAD_BYTES, Source
 from safemetry.readers.table import Sample, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Kind = Literal["csv", "jsonl", "parquet"]
 
@@ -94,6 +104,26 @@ def read_table(
             fix="raise limits.rows in the map if you trust the file",
         )
     return table
+
+
+def read_batches(source: Source, encoding: str, columns: Collection[str]) -> Iterator[pa.Table]:
+    """Some columns of a table piece by piece, as far as they are there.
+
+    Raises
+    ------
+    InputError
+        As `read_table`.
+    """
+    kind = kind_of_table(source, encoding)
+    if source.size is not None and source.size > source.limits.table_bytes:
+        raise source.too_large(source.limits.table_bytes, "table_bytes")
+    if kind is None:
+        raise not_a_table(source)
+    if kind == "parquet":
+        return parquet_batches(source, columns)
+    if kind == "jsonl":
+        return json_line_batches(source, columns)
+    return csv_batches(source, encoding, columns)
 
 
 def read_sample(source: Source, encoding: str = "utf-8") -> Sample | None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from safemetry.evidence.frames import ROW
 from safemetry.evidence.maps import EvidenceMap, FromColumn
 from safemetry.evidence.naming import near_misses
-from safemetry.evidence.schema import COLUMNS
+from safemetry.evidence.schema import COLUMNS, RESPONSE_KEY
 from safemetry.readers import labels
-from safemetry.readers.conversion import Conversion
+from safemetry.readers.conversion import Conversion, ResponseText
 from safemetry.readers.source import Source
 from safemetry.readers.table import Sample
+from safemetry.readers.table_texts import read_texts_of_rows
 from safemetry.readers.tables import read_sample, read_table
 
 _REQUIRED = tuple(column.name for column in COLUMNS if column.required)
@@ -70,3 +71,14 @@ class TidyReader:
             # Rows that bring their numbers along were lines of another file.
             header_lines=0 if ROW in table.columns else table.header_lines,
         )
+
+    def texts(self, source: Source, evidence_map: EvidenceMap) -> Iterator[ResponseText]:
+        """The cells of the columns `prompt` and `response`, as far as the table has them.
+
+        Raises
+        ------
+        InputError
+            Where it is damaged or no table.
+        """
+        columns = {name: evidence_map.columns.get(name, name) for name in RESPONSE_KEY}
+        return read_texts_of_rows(source, evidence_map, columns)
