@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import counting, reading, starting
+from benchmarks import counting, reading, reporting, starting
 from benchmarks.timing import Row, printed
 
 SIZES = {
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         action="append",
-        choices=["starting", "counting", "study", "reading", "inspect"],
+        choices=["starting", "counting", "study", "reading", "inspect", "report"],
         help="only this part; may be repeated (study includes counting)",
     )
     parser.add_argument(
@@ -43,7 +43,7 @@ def main() -> None:
     asked = parser.parse_args()
     size = SIZES[asked.size]
     asked.cache.mkdir(parents=True, exist_ok=True)
-    wanted = set(asked.only or ["starting", "study", "reading", "inspect"])
+    wanted = set(asked.only or ["starting", "study", "reading", "inspect", "report"])
     with_study = "study" in wanted
     if with_study:
         wanted.add("counting")
@@ -54,6 +54,7 @@ def main() -> None:
         ),
         "reading": lambda: reading.measure(asked.cache, size["records"], size["repeats"]),
         "inspect": lambda: reading.measure_inspect(asked.cache, size["samples"]),
+        "report": lambda: reporting.measure(asked.cache, size["repeats"]),
     }
     rows: list[Row] = []
     for name, part in parts.items():

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
         measure_rates,
         plan_trials,
     )
-    from safemetry.readers import read_evidence
+    from safemetry.readers import read_evidence, read_texts
+    from safemetry.report import compose_report
 
 __version__: str
 
@@ -49,12 +50,14 @@ _HOMES = {
     "Study": "evidence.study",
     "SuccessRule": "evidence.success",
     "compare_rates": "rates",
+    "compose_report": "report",
     "count_labels": "rates",
     "cover": "rates",
     "find_items": "rates",
     "measure_rates": "rates",
     "plan_trials": "rates",
     "read_evidence": "readers",
+    "read_texts": "readers",
 }
 
 __all__ = [
@@ -73,6 +76,7 @@ __all__ = [
     "__version__",
     "as_evidence",
     "compare_rates",
+    "compose_report",
     "count_labels",
     "cover",
     "find_items",
@@ -80,6 +84,7 @@ __all__ = [
     "plan_trials",
     "read_evidence",
     "read_map",
+    "read_texts",
     "require_comparable",
     "response_matrix",
 ]

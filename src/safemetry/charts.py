@@ -11,7 +11,18 @@ if TYPE_CHECKING:
 PALETTE: Final = ("#2f6f9f", "#c65b3c", "#5a8f4e", "#8a5fa8", "#b08a2e", "#4d4d4d")
 """Colours that stay apart for the common kinds of colour blindness."""
 
+INK: Final = "#1c2430"
+RULE: Final = "#d5dae1"
+SURFACE: Final = "#ffffff"
+"""Colours of text, of lines behind the marks, and of the ground; a page may put others in their
+place."""
+
 ROW_HEIGHT: Final = 18
+LINE_HEIGHT: Final = 14
+LETTER_WIDTH: Final = 6.6
+"""Pixels that a name beside a point takes: upwards, and across for each letter."""
+_BESIDE: Final = 8
+_POINT: Final = 5
 _NAMING: Final = ("scope.benchmark", "scope.target", "scope.judge")
 
 
@@ -53,6 +64,112 @@ def interval_chart(claims: pa.Table) -> Any:
     points = base.mark_point(filled=True, size=40).encode(x="estimate:Q")
     panels = alt.layer(lines, points).properties(height=alt.Step(ROW_HEIGHT))
     return panels.facet(row=alt.Row("metric:N", title=None)).resolve_scale(y="independent")
+
+
+def trade_off_chart(points: Sequence[Mapping[str, Any]], *, width: int = 640) -> Any:
+    """Safety against usefulness, one point per target.
+
+    Parameters
+    ----------
+    points
+        `target`, `safe_recall` and `help_rate` (fractions), `on_frontier` (filled points), and
+        `labelled` (whether the name may stand beside the point).
+    width
+        Width of the whole chart in pixels.
+
+    Returns
+    -------
+    altair.LayerChart
+        Both axes run from 0 to 1.
+    """
+    import altair as alt
+
+    axis = alt.Axis(format="%", tickCount=5)
+    whole = alt.Scale(domain=[0, 1])
+    side = width - 60
+    height = min(side, 380)
+    base = alt.Chart({"values": _with_label_places(points, side, height)}).encode(
+        x=alt.X("help_rate:Q", title="benign items answered", scale=whole, axis=axis),
+        y=alt.Y(
+            "safe_recall:Q", title="harmful items on which it held firm", scale=whole, axis=axis
+        ),
+    )
+    names = base.transform_filter(alt.datum.label_side != "")
+    marks = [
+        base.transform_filter(alt.datum.on_frontier).mark_point(
+            filled=True, size=70, opacity=1, color=PALETTE[0]
+        ),
+        base.transform_filter(~alt.datum.on_frontier).mark_point(
+            size=60, opacity=1, strokeWidth=1.6, color=PALETTE[0]
+        ),
+        names.transform_filter(alt.datum.label_side == "left")
+        .mark_text(align="right", dx=-_BESIDE)
+        .encode(text="target:N", y="label_place:Q"),
+        names.transform_filter(alt.datum.label_side == "right")
+        .mark_text(align="left", dx=_BESIDE)
+        .encode(text="target:N", y="label_place:Q"),
+    ]
+    return plainly(alt.layer(*marks).properties(width=side, height=height))
+
+
+def _with_label_places(
+    points: Sequence[Mapping[str, Any]], width: int, height: int
+) -> list[dict[str, Any]]:
+    """The points, each with a side and a height for its name at which it covers nothing.
+
+    Names on the frontier choose first. A name that would cover a point or another name everywhere
+    is left out.
+    """
+    places = [(width * p["help_rate"], height * (1 - p["safe_recall"])) for p in points]
+    taken = [(x - _POINT, y - _POINT, x + _POINT, y + _POINT) for x, y in places]
+    rows = [
+        {**point, "label_side": "", "label_place": point["safe_recall"]}
+        for point in sorted(points, key=lambda point: not point["on_frontier"])
+    ]
+    for row in rows:
+        x, y = width * row["help_rate"], height * (1 - row["safe_recall"])
+        own = (x - _POINT, y - _POINT, x + _POINT, y + _POINT)
+        long = LETTER_WIDTH * len(row["target"])
+        for side, down in _label_choices(row) if row["labelled"] else ():
+            left = x - _BESIDE - long if side == "left" else x + _BESIDE
+            middle = y + down
+            box = (left, middle - LINE_HEIGHT / 2, left + long, middle + LINE_HEIGHT / 2)
+            inside = box[0] >= 0 and box[2] <= width and -_BESIDE <= middle <= height - _BESIDE
+            if inside and not any(_overlap(box, other) for other in taken if other != own):
+                row["label_side"], row["label_place"] = side, 1 - middle / height
+                taken.append(box)
+                break
+    return rows
+
+
+def _label_choices(point: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Sides and heights for a name, those nearest to its point first."""
+    sides = ("left", "right") if point["help_rate"] > 0.5 else ("right", "left")
+    steps = (0, LINE_HEIGHT, -LINE_HEIGHT)
+    return [(side, step) for step in steps for side in sides]
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def plainly(chart: Any) -> Any:
+    """A chart in the colours that every chart shares, on no ground of its own."""
+    return (
+        chart.configure(background="transparent", font="sans-serif")
+        .configure_view(stroke=None)
+        .configure_axis(
+            labelColor=INK,
+            titleColor=INK,
+            gridColor=RULE,
+            domainColor=RULE,
+            tickColor=RULE,
+            labelFontSize=12,
+            titleFontSize=12,
+            titleFontWeight="normal",
+        )
+        .configure_text(color=INK, fontSize=12)
+    )
 
 
 def _groups(columns: Sequence[str]) -> list[str]:

@@ -21,6 +21,10 @@ _RATE_WORDS: Final = {
 }
 
 
+_REWARDED: Final = frozenset({"safe_recall", "help_rate", "discrimination_rate", "rewarded_rate"})
+"""Rates of which more is better, so that their ceiling warns of nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class ItemSet:
     """Which items a claim speaks of: how many, and a digest of their sorted ids."""
@@ -178,12 +182,13 @@ class Claim:
             events=count(self.events), trials=count(self.trials)
         )
         low, high = self.interval
-        bound = (
-            f"no event seen, so at most {percent(self.ceiling)}"
-            if self.events == 0
-            else f"{percent(self.estimate)}, interval {percent(low)} to {percent(high)}, "
-            f"at most {percent(self.ceiling)}"
-        )
+        bound = f"{percent(self.estimate)}, interval {percent(low)} to {percent(high)}"
+        if self.metric not in _REWARDED:  # what may go wrong is bounded from above
+            bound = (
+                f"no event seen, so at most {percent(self.ceiling)}"
+                if self.events == 0
+                else f"{bound}, at most {percent(self.ceiling)}"
+            )
         return f"{scope.target} {words}: {bound} at {100 * self.level:g}% ({setting}{left_out})."
 
 
@@ -195,7 +200,7 @@ def count(value: float) -> str:
 def percent(value: float) -> str:
     """A fraction as a percentage with the digits that small rates need."""
     shown = 100 * value
-    if shown == 0 or shown >= 10:
+    if shown == 0 or round(shown, 2) >= 10:
         return f"{shown:.1f}%"
     if shown >= 0.1:
         return f"{shown:.2f}%"

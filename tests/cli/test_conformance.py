@@ -12,7 +12,7 @@ import pytest
 from calling import TARGETS, Evidence, Run
 
 from safemetry.cli import _COMMANDS
-from safemetry.cli.tables import cell_width
+from safemetry.display import cell_width
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 COMMON = {"schema", "command", "version", "settings", "warnings"}
@@ -63,6 +63,12 @@ OWN_KEYS: dict[str, dict[str, set[str]]] = {
     "correct": {"corrected": set()},
     "items": {"items": set()},
     "export": {"path": set(), "rows": set()},
+    "report": {
+        "facts": {"label", "value", "note"},
+        "headlines": {"lead", "text"},
+        "limits": set(),
+        "sections": {"name", "title", "headlines", "limits", "findings"},
+    },
     "rates": {"claims": CLAIM, "pairs": set(), "frontier": set(), "unclassified": set()},
     "compare": {"comparisons": COMPARISON},
     "plan": {"trials": set()},
@@ -91,6 +97,7 @@ def calls(evidence: Evidence, tmp_path: Path, run: Run) -> Calls:
             "correct": [study, fixes, "--by", "A. Reviewer", "--why", "misread"],
             "items": [table, "--where", "violation"],
             "export": [study, "--to", "csv", "-o", tmp_path / "judgements.csv"],
+            "report": [study, "-o", tmp_path / "report.html"],
             "rates": [study, "--by", "category", "--volume", "1e6", "--any-of", "1,50"],
             "compare": [table, "--baseline", TARGETS[0], "--candidate", TARGETS[1]],
             "plan": ["--ceiling", "0.001"],
@@ -300,7 +307,9 @@ def test_titles_are_bold_on_a_terminal(calls: Calls, run: Run):
 # --- shared options ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["items", "rates", "compare", "coverage", "export", "plan"])
+@pytest.mark.parametrize(
+    "command", ["items", "report", "rates", "compare", "coverage", "export", "plan"]
+)
 def test_an_unknown_column_to_filter_by_is_an_input_error(command: str, calls: Calls, run: Run):
     if command == "plan":
         arguments: list[object] = ["plan", *calls("rates")[1:2]]

@@ -21,12 +21,13 @@ EXIT_INTERNAL: Final = 70
 EXIT_INTERRUPTED: Final = 130
 
 _COMMANDS: Final = {
-    "demo": ("demo:demo", "Simulate a study with known truth, import it, measure it."),
+    "demo": ("demo:demo", "Simulate a study with known truth and write its report."),
     "import": ("evidence:import_", "Read logs and tables into a study."),
     "check": ("evidence:check", "Verify that a study is whole."),
     "correct": ("evidence:correct", "Correct judgements without editing them."),
     "items": ("evidence:items", "List items that broke, went unjudged or divide judges."),
-    "export": ("evidence:export", "Write the judgements table as CSV or Parquet."),
+    "export": ("evidence:export", "Write judgements as CSV, Parquet or Every Eval Ever."),
+    "report": ("report:report", "Write a report: one page that says what the evidence supports."),
     "rates": ("rates:rates", "Measure how often targets went along, and how sure that is."),
     "compare": ("compare:compare", "Compare two targets or releases on the same items."),
     "plan": ("planning:plan", "Say how many trials a statement needs."),
@@ -38,6 +39,7 @@ Examples:
   safemetry demo -o demo/
   safemetry rates logs/ --by category
   safemetry import logs/*.eval --into study/
+  safemetry report study/ -o report.html
   safemetry plan --ceiling 0.001
 
 `safemetry COMMAND --help` explains each command. An option can also be set in the environment: \
@@ -106,8 +108,9 @@ class _Commands(click.Group):
 def cli() -> None:
     """Measure what AI-safety evaluations really show.
 
-    Reads the item-level logs that you have (Inspect, HELM, garak, plain tables) and says how high
-    the failure rate may still be, with what was missing and what the numbers hold for.
+    Reads the item-level logs that you have (Inspect, HELM, garak, PyRIT, promptfoo, lm-eval,
+    plain tables, and more) and says how high the failure rate may still be, with what was missing
+    and what the numbers hold for.
     """
 
 

@@ -1,9 +1,9 @@
-"""`safemetry demo`: a simulated study, imported and measured like any other."""
+"""`safemetry demo`: a simulated study, imported, measured and reported like any other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from safemetry.simulate import SimulatedStudy, StudyTruth
 
 _MOST_COMPLIANT_JUDGE = "judge-1"
+_TITLE = "What a simulated study supports"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +32,8 @@ class DemoFinding(Finding):
         Always True: no model was asked anything.
     simulated_from
         The published figures that the simulation starts from.
-    study
-        Path of the study.
+    study, report
+        Paths of the study and of its report.
     collapsed_judges
         The judges that were simulated to put compliance one class lower.
     targets
@@ -45,6 +46,7 @@ class DemoFinding(Finding):
     simulated: bool = True
     simulated_from: tuple[str, ...]
     study: str
+    report: str
     judgements: int
     collapsed_judges: tuple[str, ...]
     targets: tuple[Mapping[str, Any], ...]
@@ -81,15 +83,16 @@ def _rate(claim: Claim) -> str:
     help="New folder for the study and what was measured.",
 )
 def demo(output: Path, shared: Shared) -> None:
-    """Simulate a small study with known truth, import it and measure it.
+    """Simulate a small study with known truth, import it, measure it and write its report.
 
     No model is asked anything: 12 simulated targets, 100 behaviours under 9 attacks with benign
     twins, and 8 judges of which 3 put compliance one class lower.
     """
-    from safemetry.cli.output import deliver, write_json
+    from safemetry.cli.output import deliver, write_json, write_whole
     from safemetry.errors import InputError
     from safemetry.rates import measure_rates
     from safemetry.readers import import_sources, read_evidence
+    from safemetry.report import compose_report
     from safemetry.simulate import simulate_study
 
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
@@ -97,12 +100,18 @@ def demo(output: Path, shared: Shared) -> None:
     simulated = simulate_study(rng=shared.seed)
     source, map_file, study = _write_source(simulated, output)
     imported = import_sources([str(source)], study, evidence_map=simulated.map)
-    rates = measure_rates(read_evidence(str(study)))
+    evidence = read_evidence(str(study))
+    rates = measure_rates(evidence)
     write_json(rates.to_dict(), str(output / "rates.json"))
+    report = output / "report.html"
+    said = f"This study is simulated, from: {'; '.join(simulated.truth.sources)}."
+    noted = replace(evidence, warnings=(said, *evidence.warnings))
+    write_whole(report, compose_report(noted, title=_TITLE).to_html())
     finding = DemoFinding(
         settings={"seed": shared.seed, "simulation": _settings(simulated.truth)},
         simulated_from=simulated.truth.sources,
         study=str(study),
+        report=str(report),
         judgements=sum(report.judgements for report in imported.sources_read),
         collapsed_judges=simulated.truth.collapsed,
         targets=tuple(_targets(rates, simulated.truth)),
@@ -117,7 +126,9 @@ def demo(output: Path, shared: Shared) -> None:
         finding.sentence(),
         "Simulated to put compliance one class lower: " + ", ".join(finding.collapsed_judges) + ".",
         "",
-        f"{finding.judgements:,} judgements are in {study}. Go on with:",
+        f"{finding.judgements:,} judgements are in {study}, and what they support is in",
+        f"  {report}",
+        "Go on with:",
         f"  safemetry rates {study} --judge {_MOST_COMPLIANT_JUDGE} --by attack",
         f"  safemetry coverage {study} --judge {_MOST_COMPLIANT_JUDGE}",
         f"  safemetry rates {source} --map {map_file} --success non_refusal/majority",
