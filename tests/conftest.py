@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,35 @@ def study_size() -> float:
     SAFEMETRY_STUDY_SIZE, else .1; 1 is the full size.
     """
     return float(os.environ.get("SAFEMETRY_STUDY_SIZE") or 0.1)
+
+
+@pytest.fixture
+def install_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., None]]:
+    """Install a package with entry points of one group, for one test.
+
+    Call it with the group, the name of the package, its code, and ``name="module:object"``. Caches
+    of what is installed are the caller's to clear.
+    """
+    site = tmp_path / "site"
+
+    def put(group: str, package: str, code: str, **points: str) -> None:
+        site.mkdir(exist_ok=True)
+        (site / f"{package}.py").write_text(textwrap.dedent(code))
+        info = site / f"{package}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        lines = [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+        (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        monkeypatch.syspath_prepend(str(site))
+
+    before = set(sys.modules)
+    yield put
+    for name in set(sys.modules) - before:
+        if str(site) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+    monkeypatch.undo()
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ _EXTRAS = {
     "dask": "dask",
     "ray": "ray",
     "pyspark": "spark",
+    "mirt": "mirt",
 }
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from calling import Run
+
+if TYPE_CHECKING:
+    from calling import Run
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -94,27 +92,14 @@ def test_files_of_a_folder_come_in_a_stable_order(tmp_path):
 
 
 @pytest.fixture
-def install(tmp_path, monkeypatch):
+def install(install_package):
     """Install a package that declares readers, for one test."""
-    site = tmp_path / "site"
 
     def put(package: str, code: str, **points: str) -> None:
-        site.mkdir(exist_ok=True)
-        (site / f"{package}.py").write_text(textwrap.dedent(code))
-        info = site / f"{package}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        lines = [f"[{GROUP}]", *(f"{name} = {value}" for name, value in points.items())]
-        (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
-        monkeypatch.syspath_prepend(str(site))
+        install_package(GROUP, package, code, **points)
         installed_readers.cache_clear()
 
-    before = set(sys.modules)
     yield put
-    for name in set(sys.modules) - before:
-        if str(site) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
-    monkeypatch.undo()
     installed_readers.cache_clear()
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from conversions import rows, said
 
 from safemetry.errors import InputError
 from safemetry.evidence.identity import text_digest
@@ -89,17 +90,6 @@ def read(tmp_path):
         return GarakReader().read(Source(str(path)), make_map(entries_of_map))
 
     return convert
-
-
-def rows(conversion, *names: str) -> list[Any]:
-    listed = conversion.judgements.select(list(names)).to_pylist()
-    return [tuple(row.values()) if len(names) > 1 else row[names[0]] for row in listed]
-
-
-def said(conversion, words: str) -> str:
-    found = [warning for warning in conversion.warnings if words in warning]
-    assert len(found) == 1, list(conversion.warnings)
-    return found[0]
 
 
 # --- real reports -----------------------------------------------------------------------------

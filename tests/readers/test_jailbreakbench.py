@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from conversions import rows, said
 
 from safemetry.errors import InputError
 from safemetry.evidence.maps import make_map
@@ -59,17 +60,6 @@ def real(shared):
         return Source(str(shared / "formats" / "jailbreakbench" / name))
 
     return source
-
-
-def rows(conversion, *names: str) -> list[Any]:
-    listed = conversion.judgements.select(list(names)).to_pylist()
-    return [tuple(row.values()) if len(names) > 1 else row[names[0]] for row in listed]
-
-
-def said(conversion, words: str) -> str:
-    found = [warning for warning in conversion.warnings if words in warning]
-    assert len(found) == 1, list(conversion.warnings)
-    return found[0]
 
 
 # --- real artifacts ---------------------------------------------------------------------------

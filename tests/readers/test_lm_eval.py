@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conversions import rows, said
 
 from safemetry.errors import InputError
 from safemetry.evidence.identity import JudgeIdentity
@@ -113,17 +114,6 @@ def read(write):
         return convert(write(*lines, **place), **(TARGET if map_ is None else map_))
 
     return put
-
-
-def rows(conversion, *names: str) -> list[Any]:
-    listed = conversion.judgements.select(list(names)).to_pylist()
-    return [tuple(row.values()) if len(names) > 1 else row[names[0]] for row in listed]
-
-
-def said(conversion, words: str) -> str:
-    found = [warning for warning in conversion.warnings if words in warning]
-    assert len(found) == 1, list(conversion.warnings)
-    return found[0]
 
 
 # --- a real file ------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from conversions import rows, said
 
 from safemetry.errors import InputError
 from safemetry.evidence.identity import JudgeIdentity, text_digest
@@ -131,17 +132,6 @@ def read(write):
 def convert(path: Path, **entries: Any):
     evidence_map = make_map(entries)
     return ModelBenchReader().read(Source(str(path), evidence_map.limits), evidence_map)
-
-
-def rows(conversion, *names: str) -> list[Any]:
-    listed = conversion.judgements.select(list(names)).to_pylist()
-    return [tuple(row.values()) if len(names) > 1 else row[names[0]] for row in listed]
-
-
-def said(conversion, words: str) -> str:
-    found = [warning for warning in conversion.warnings if words in warning]
-    assert len(found) == 1, list(conversion.warnings)
-    return found[0]
 
 
 # --- a whole run ------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conversions import rows, said
 from pyrit_sources import ATTACK, REFUSAL, TARGET, memory_of, piece, write_memory
 
 from safemetry.errors import InputError
@@ -130,17 +131,6 @@ def real(shared):
         return Source(str(shared / "formats" / "pyrit" / name))
 
     return source
-
-
-def rows(conversion, *names: str) -> list[Any]:
-    listed = conversion.judgements.select(list(names)).to_pylist()
-    return [tuple(row.values()) if len(names) > 1 else row[names[0]] for row in listed]
-
-
-def said(conversion, words: str) -> str:
-    found = [warning for warning in conversion.warnings if words in warning]
-    assert len(found) == 1, list(conversion.warnings)
-    return found[0]
 
 
 # --- real memories ----------------------------------------------------------------------------

@@ -29,8 +29,9 @@ from safemetry.readers.deepteam_case import (
     turns_of,
     verdict_of,
 )
-from safemetry.readers.fields import counted, digest_of, encodable, field_of
+from safemetry.readers.fields import counted, digest_of
 from safemetry.readers.json_head import members_of
+from safemetry.readers.mapped_fields import fields_by_column, refuse_unencodable, translated_fields
 from safemetry.readers.source import Source, finite
 
 _JUDGE: Final = "deepteam"
@@ -174,16 +175,9 @@ class _Assessment:
             "attack": attack,
             "behaviour": digest_of(request) if request is not None and is_request else None,
         }
-        context |= {
-            ours: value
-            for ours, path in self._map.columns.items()
-            if ours in _MAPPED and (value := field_of(case, path)) is not None
-        }
-        context |= {path: field_of(case, path) for path in _translated(self._map)}
+        context |= fields_by_column(case, self._map, _MAPPED)
         context["intent"] = self._intent(context)
-        for name, value in context.items():
-            if isinstance(value, str):
-                encodable(value, name)
+        refuse_unencodable(context)
         context["target"] = target = self._target(context)
         score, status, reason = verdict_of(case)
         self._epochs[target, context["item"]] += 1
@@ -268,7 +262,7 @@ class _Assessment:
     def _table(self) -> pa.Table:
         constant = {"judge": _JUDGE, "benchmark": "deepteam", "source_file": self._source.name}
         rows = [constant | row for row in self.rows]
-        translated = _translated(self._map)
+        translated = translated_fields(self._map)
         needed = {"target", "item", "epoch", "score", "status", "reason", *translated}
         columns = {
             name: pa.array(
@@ -351,10 +345,3 @@ def _stated(
         if read[0] is not None and type(passing) is int and type(failing) is int:
             found[read] = (passing, failing)
     return found
-
-
-def _translated(evidence_map: EvidenceMap) -> tuple[str, ...]:
-    """Fields of a case that the map turns into an intent or a status: the border needs them."""
-    specs = (evidence_map.intent, evidence_map.status)
-    paths = [spec.column for spec in specs if isinstance(spec, FromColumn)]
-    return tuple(path for path in dict.fromkeys(paths) if path not in BY_NAME)

@@ -23,7 +23,7 @@ from safemetry.evidence.identity import JudgeIdentity
 from safemetry.evidence.maps import EvidenceMap, FromColumn, Scale
 from safemetry.evidence.schema import BY_NAME, ITEM_COLUMNS, TEXT, Intent, Reason, Status
 from safemetry.readers.conversion import Conversion, ResponseText
-from safemetry.readers.fields import counted, digest_of, encodable, field_of
+from safemetry.readers.fields import counted, digest_of, field_of
 from safemetry.readers.garak_attempt import (
     Attempt,
     Turn,
@@ -50,6 +50,7 @@ from safemetry.readers.garak_run import (
     run_warnings,
     summary_of,
 )
+from safemetry.readers.mapped_fields import fields_by_column, refuse_unencodable, translated_fields
 from safemetry.readers.source import Source, finite
 
 _SCALE: Final = Scale(scale_min=0, scale_max=1, higher_is="worse")
@@ -188,7 +189,7 @@ class _Report:
         self._roots: dict[str, str] = {}
         mapped = _MAPPED.intersection(evidence_map.columns)
         self._contexts: dict[str, list[Any]] = {
-            name: [] for name in sorted({*_DESCRIBED, *mapped, *_translated(evidence_map)})
+            name: [] for name in sorted({*_DESCRIBED, *mapped, *translated_fields(evidence_map)})
         }
         self._attempt_run = array("q")
         self._attempt_row = array("q")
@@ -322,16 +323,9 @@ class _Report:
             "session": self._session(entry) if has_lineage else None,
             "turn": sum(turn.role == "user" for turn in sent) if has_lineage else None,
         }
-        context |= {
-            ours: value
-            for ours, path in self._map.columns.items()
-            if ours in _MAPPED and (value := field_of(entry, path)) is not None
-        }
-        context |= {path: field_of(entry, path) for path in _translated(self._map)}
+        context |= fields_by_column(entry, self._map, _MAPPED)
         context["intent"] = self._intent(entry, context)
-        for name, value in context.items():
-            if isinstance(value, str):
-                encodable(value, name)
+        refuse_unencodable(context)
         return context
 
     def _session(self, entry: Mapping[str, Any]) -> str:
@@ -597,7 +591,7 @@ class _Report:
             "source_file": _taken([self._source.name], np.zeros_like(of_attempt), TEXT),
             "source_row": pa.array(np.asarray(self._attempt_row)[of_attempt]),
         }
-        order = [*BY_NAME, *_translated(self._map)]
+        order = [*BY_NAME, *translated_fields(self._map)]
         return pa.table({name: columns[name] for name in order if name in columns})
 
     # --- what the reader of the numbers must know ---------------------------------------------
@@ -643,13 +637,6 @@ class _Report:
         unknown = self._skipped["entry of an unknown type"]
         if unknown:
             yield f"{counted(unknown, 'entry', 'entries')} of an unknown type were skipped."
-
-
-def _translated(evidence_map: EvidenceMap) -> tuple[str, ...]:
-    """Fields of an attempt that the map turns into an intent or a status: the border needs them."""
-    specs = (evidence_map.intent, evidence_map.status)
-    paths = [spec.column for spec in specs if isinstance(spec, FromColumn)]
-    return tuple(path for path in dict.fromkeys(paths) if path not in BY_NAME)
 
 
 def _taken(values: Sequence[Any], indices: np.ndarray[Any, Any], kind: pa.DataType) -> Any:

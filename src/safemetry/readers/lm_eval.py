@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from safemetry.errors import InputError
 from safemetry.evidence.identity import JudgeIdentity
-from safemetry.evidence.maps import EvidenceMap, FromColumn, Scale
+from safemetry.evidence.maps import EvidenceMap, Scale
 from safemetry.evidence.schema import BY_NAME, ITEM_COLUMNS, TEXT, Reason, Status
 from safemetry.evidence.success import SuccessRule
 from safemetry.readers.conversion import Conversion, ResponseText
@@ -44,6 +44,7 @@ from safemetry.readers.lm_eval_run import (
     results_beside,
     target_of,
 )
+from safemetry.readers.mapped_fields import refuse_unencodable, translated_fields
 from safemetry.readers.source import Source, finite
 
 _ANSWER: Final = Scale(scale_min=0, scale_max=1)
@@ -154,7 +155,8 @@ class _Samples:
         # One entry a line.
         mapped = _MAPPED.intersection(evidence_map.columns)
         self._contexts: dict[str, list[Any]] = {
-            name: [] for name in sorted({"item", "behaviour", *mapped, *_translated(evidence_map)})
+            name: []
+            for name in sorted({"item", "behaviour", *mapped, *translated_fields(evidence_map)})
         }
         self._line_row = array("q")
         self._line_epoch = array("q")
@@ -249,11 +251,9 @@ class _Samples:
             if ours in _MAPPED
         }
         context.setdefault("behaviour", hash_of(entry))
-        context |= {path: field_of(entry, path) for path in _translated(self._map)}
+        context |= {path: field_of(entry, path) for path in translated_fields(self._map)}
         context["item"] = item
-        for name, value in context.items():
-            if isinstance(value, str):
-                encodable(value, name)
+        refuse_unencodable(context)
         return context
 
     def _place(self, item: str, entry: Mapping[str, Any]) -> tuple[str | int, int]:
@@ -401,7 +401,7 @@ class _Samples:
             "reason": _taken([why and str(why) for _, why in _OUTCOMES], outcome),
             "source_row": pa.array(np.asarray(self._line_row, dtype=np.int64)[of_line]),
         }
-        order = [*BY_NAME, *_translated(self._map)]
+        order = [*BY_NAME, *translated_fields(self._map)]
         return pa.table({name: columns[name] for name in order if name in columns})
 
     def first_lines(self) -> dict[int, tuple[str, int]]:
@@ -459,13 +459,6 @@ class _Samples:
             if known.metric in _SCALES and (outcome[rows] == _OK).all():
                 named = self._filter_name(known.filter)
                 yield Mean(known.metric, named, float(score[rows].mean()), int(rows.sum()))
-
-
-def _translated(evidence_map: EvidenceMap) -> tuple[str, ...]:
-    """Fields of a line that the map turns into an intent or a status: the border needs them."""
-    specs = (evidence_map.intent, evidence_map.status)
-    paths = [spec.column for spec in specs if isinstance(spec, FromColumn)]
-    return tuple(path for path in dict.fromkeys(paths) if path not in BY_NAME)
 
 
 def _taken(values: Sequence[Any], indices: Any) -> pa.Array:

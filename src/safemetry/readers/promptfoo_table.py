@@ -17,7 +17,8 @@ from safemetry.evidence.schema import BY_NAME, ITEM_COLUMNS, TEXT
 from safemetry.evidence.success import SuccessRule
 from safemetry.readers import promptfoo_result as result
 from safemetry.readers.conversion import Conversion
-from safemetry.readers.fields import counted, encodable, field_of
+from safemetry.readers.fields import counted, encodable
+from safemetry.readers.mapped_fields import fields_by_column, refuse_unencodable, translated_fields
 from safemetry.readers.promptfoo_assertions import (
     OVERALL,
     REDTEAM,
@@ -156,16 +157,9 @@ class Table:
             "behaviour": result.behaviour_of(entry),
             "language": result.language_of(entry),
         }
-        context |= {
-            ours: value
-            for ours, path in self._map.columns.items()
-            if ours in _MAPPED and (value := field_of(entry, path)) is not None
-        }
-        context |= {path: field_of(entry, path) for path in _translated(self._map)}
+        context |= fields_by_column(entry, self._map, _MAPPED)
         context["intent"] = self._intent(entry, context)
-        for name, value in context.items():
-            if isinstance(value, str):
-                encodable(value, name)
+        refuse_unencodable(context)
         return _Row(
             row=self._read,
             test=test,
@@ -375,14 +369,18 @@ class Table:
             value = getattr(self._header, name)
             if value is not None:
                 columns[name] = [value] * len(kept)
-        described = {*_DESCRIBED, *_MAPPED.intersection(self._map.columns), *_translated(self._map)}
+        described = {
+            *_DESCRIBED,
+            *_MAPPED.intersection(self._map.columns),
+            *translated_fields(self._map),
+        }
         for name in described - {"target", "item"}:
             values = [row.context.get(name) for row, _ in kept]
             if name not in BY_NAME or any(value is not None for value in values):
                 columns[name] = values
         if not any(columns["label"]):
             del columns["label"]
-        order = [*BY_NAME, *_translated(self._map)]
+        order = [*BY_NAME, *translated_fields(self._map)]
         table = pa.table(
             {
                 name: _column(columns[name], BY_NAME[name].type if name in BY_NAME else TEXT)
@@ -468,13 +466,6 @@ def _asked(evidence_map: EvidenceMap, source: Source) -> dict[str, str]:
         )
     named = evidence_map.label_columns or {}
     return dict(named) if isinstance(named, Mapping) else {name: name for name in named}
-
-
-def _translated(evidence_map: EvidenceMap) -> tuple[str, ...]:
-    """Fields of a result that the map turns into an intent or a status: the border needs them."""
-    specs = (evidence_map.intent, evidence_map.status)
-    paths = [spec.column for spec in specs if isinstance(spec, FromColumn)]
-    return tuple(path for path in dict.fromkeys(paths) if path not in BY_NAME)
 
 
 def _column(values: Sequence[Any], kind: pa.DataType) -> Any:
