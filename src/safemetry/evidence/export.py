@@ -22,6 +22,7 @@ from safemetry.evidence.study_tables import ROW_GROUP_ROWS
 if TYPE_CHECKING:
     import duckdb
 
+
 def export_table(
     table: duckdb.DuckDBPyRelation | pa.Table,
     path: str | Path,
