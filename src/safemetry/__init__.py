@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from safemetry.evidence.matrix import ResponseMatrix, response_matrix
     from safemetry.evidence.study import Study
     from safemetry.evidence.success import SuccessRule
+    from safemetry.irt import calibrate
     from safemetry.rates import (
         compare_rates,
         count_labels,
@@ -49,6 +50,7 @@ _HOMES = {
     "response_matrix": "evidence.matrix",
     "Study": "evidence.study",
     "SuccessRule": "evidence.success",
+    "calibrate": "irt",
     "compare_rates": "rates",
     "compose_report": "report",
     "count_labels": "rates",
@@ -75,6 +77,7 @@ __all__ = [
     "SuccessRule",
     "__version__",
     "as_evidence",
+    "calibrate",
     "compare_rates",
     "compose_report",
     "count_labels",

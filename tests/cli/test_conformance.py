@@ -72,9 +72,25 @@ OWN_KEYS: dict[str, dict[str, set[str]]] = {
     "rates": {"claims": CLAIM, "pairs": set(), "frontier": set(), "unclassified": set()},
     "compare": {"comparisons": COMPARISON},
     "plan": {"trials": set()},
+    "calibrate": {
+        "items": {"item", "a", "d", "b", "se_a", "se_d", "g", "u", "thresholds"},
+        "abilities": {"target", "theta", "se"},
+        "loadings": {"item", "loadings"},
+        "loglik": set(),
+        "prior_sensitivity": {"prior", "loglik"},
+    },
     "coverage": {"grid": {"category", "attack", "tested", "trials", "violations"}},
 }
 Calls = Callable[[str], list[object]]
+
+
+def matrix(path: Path) -> Path:
+    """Ten targets on eight items that tell them apart."""
+    rows = [[int((7 * i + 5 * j * j) % 10 < i) for j in range(8)] for i in range(10)]
+    lines = ["target," + ",".join(f"q{j}" for j in range(8))]
+    lines += [f"m{i}," + ",".join(map(str, row)) for i, row in enumerate(rows)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
 
 
 @pytest.fixture
@@ -101,6 +117,7 @@ def calls(evidence: Evidence, tmp_path: Path, run: Run) -> Calls:
             "rates": [study, "--by", "category", "--volume", "1e6", "--any-of", "1,50"],
             "compare": [table, "--baseline", TARGETS[0], "--candidate", TARGETS[1]],
             "plan": ["--ceiling", "0.001"],
+            "calibrate": [matrix(tmp_path / "matrix.csv")],
             "coverage": [study],
         }
         return [command, *arguments[command]]

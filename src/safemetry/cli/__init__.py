@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "report": ("report:report", "Write a report: one page that says what the evidence supports."),
     "rates": ("rates:rates", "Measure how often targets went along, and how sure that is."),
     "compare": ("compare:compare", "Compare two targets or releases on the same items."),
+    "calibrate": ("calibrate:calibrate", "Fit an item response model to items and targets."),
     "plan": ("planning:plan", "Say how many trials a statement needs."),
     "coverage": ("planning:coverage", "Show which attacks and categories were never tried."),
 }

@@ -1,0 +1,231 @@
+"""`safemetry calibrate`: items and targets on one scale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from safemetry.cli.counting_options import judge_option, success_option
+from safemetry.cli.options import Shared, Whole, command
+
+if TYPE_CHECKING:
+    from safemetry.cli.tables import Table
+    from safemetry.irt.finding import CalibrationFinding
+
+_MODELS: Final = ("rasch", "1pl", "2pl", "3pl", "4pl", "grm")
+_ROTATIONS: Final = ("oblimin", "quartimin", "varimax", "promax", "geomin", "none")
+
+
+@command(
+    "calibrate",
+    examples=(
+        "safemetry calibrate matrix.csv --model 2pl -o calibration/",
+        "safemetry calibrate study/ --judge judge-1 --structure category",
+        "safemetry calibrate matrix.csv --dims 3 --json calibration.json",
+    ),
+)
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option(
+    "--model",
+    type=click.Choice(_MODELS),
+    default="2pl",
+    show_default=True,
+    help="Item response model; grm for ordered classes.",
+)
+@click.option(
+    "--prior",
+    default="default",
+    show_default=True,
+    metavar="none|default|FILE",
+    help="Priors of the item parameters.",
+)
+@click.option(
+    "--dims",
+    type=Whole(1),
+    default=1,
+    show_default=True,
+    metavar="K",
+    help="Dimensions to explore.",
+)
+@click.option(
+    "--structure",
+    metavar="COL",
+    help="Column of the items, or FILE:COL, that names the dimension of each.",
+)
+@click.option(
+    "--rotation",
+    type=click.Choice(_ROTATIONS),
+    default="oblimin",
+    show_default=True,
+    help="Of several explored dimensions.",
+)
+@click.option(
+    "--ability",
+    type=click.Choice(["map", "eap", "wle"]),
+    default="map",
+    show_default=True,
+    help="Posterior mode, posterior mean, or Warm's estimate.",
+)
+@click.option("--negative", is_flag=True, help="Allow items that run against the rest.")
+@click.option(
+    "--restarts",
+    type=Whole(1),
+    default=5,
+    show_default=True,
+    metavar="R",
+    help="Starts of a fit in several dimensions.",
+)
+@success_option
+@judge_option
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Keep the calibration."
+)
+@click.option("--replace", is_flag=True, help="Replace a calibration that is there.")
+def calibrate(
+    sources: tuple[str, ...],
+    shared: Shared,
+    output: Path | None,
+    prior: str,
+    structure: str | None,
+    success: str | None,
+    judge: str | None,
+    replace: bool,
+    **options: Any,
+) -> None:
+    """Fit an item response model: how hard and how telling each item is, and how able each target.
+
+    The outcome is 1 where the response is the one that the benchmark rewards. Items to which all
+    targets responded alike are left out, by name.
+    """
+    from safemetry.cli.output import deliver
+    from safemetry.irt import CalibrationSettings, ItemModel, save_calibration
+    from safemetry.irt import calibrate as fit
+    from safemetry.irt.settings import read_priors
+    from safemetry.readers.keyed import column_of
+
+    evidence = shared.evidence(sources, judge=judge)
+    settings = CalibrationSettings(
+        model=ItemModel(options["model"]),
+        priors=read_priors(prior),
+        dims=options["dims"],
+        structure=column_of(evidence, structure, "item") if structure else None,
+        structure_name=structure,
+        ability=options["ability"],
+        rotation=options["rotation"],
+        allow_negative=options["negative"],
+        restarts=options["restarts"],
+        seed=shared.seed,
+    )
+    finding = fit(evidence, success=success, settings=settings)
+    if output is not None:
+        save_calibration(finding.stored(), output, replace=replace)
+    lines = [finding.sentence()]
+    if output is not None:
+        lines.append(f"The calibration is in {output}.")
+    deliver(finding, shared, _tables(finding), *lines)
+
+
+def _tables(finding: CalibrationFinding) -> list[Table]:
+    tables = [_abilities(finding), _items(finding)]
+    if len(finding.dimensions) > 1:
+        tables.append(_correlations(finding))
+    elif finding.prior_sensitivity is not None:
+        tables.append(_sensitivity(finding))
+    return tables
+
+
+def _abilities(finding: CalibrationFinding) -> Table:
+    from safemetry.cli.output import Column, table
+    from safemetry.display import shown
+
+    several = len(finding.dimensions) > 1
+    made = table(
+        f"Abilities ({finding.theta_method})",
+        Column("target"),
+        *(
+            [Column(shown(name, 16), "right") for name in finding.dimensions]
+            if several
+            else [Column("ability", "right"), Column("error", "right")]
+        ),
+    )
+    for row in finding.ability_rows():
+        numbers = row["theta"] if several else [row["theta"], row["se"]]
+        made.add_row(shown(row["target"]), *map(_number, numbers))
+    return made
+
+
+def _items(finding: CalibrationFinding) -> Table:
+    from safemetry.cli.output import Column, table
+    from safemetry.display import shown
+
+    several = len(finding.dimensions) > 1
+    slopes = [f"a {shown(name, 14)}" for name in finding.dimensions] if several else ["a"]
+    made = table(
+        f"Items ({finding.model})",
+        Column("item"),
+        *(Column(name, "right") for name in slopes),
+        *([] if several else [Column("error", "right", optional=True)]),
+        Column("d", "right"),
+        *([] if several else [Column("b", "right")]),
+        Column("g", "right", optional=True),
+        Column("u", "right", optional=True),
+    )
+    for row in finding.item_rows():
+        slope = row["a"] if several and row["a"] is not None else [row["a"]] * len(slopes)
+        made.add_row(
+            shown(row["item"]),
+            *map(_number, slope),
+            *([] if several else [_number(row["se_a"])]),
+            _number(row["d"]),
+            *([] if several else [_number(row["thresholds"] or row["b"])]),
+            _number(row["g"]),
+            _number(row["u"]),
+        )
+    return made
+
+
+def _correlations(finding: CalibrationFinding) -> Table:
+    from safemetry.cli.output import Column, table
+    from safemetry.display import shown
+
+    names = [shown(name, 16) for name in finding.dimensions]
+    made = table(
+        "Correlations of the dimensions",
+        Column("dimension"),
+        *(Column(name, "right") for name in names),
+    )
+    for name, row in zip(names, finding.factor_correlations.tolist(), strict=True):
+        made.add_row(name, *map(_number, row))
+    return made
+
+
+def _sensitivity(finding: CalibrationFinding) -> Table:
+    from safemetry.cli.output import Column, table
+
+    made = table(
+        "The same fit with other priors",
+        Column("priors"),
+        Column("log-likelihood", "right"),
+        Column("rank correlation", "right"),
+        Column("largest change", "right"),
+        Column("mean a", "right"),
+    )
+    for row in finding.prior_sensitivity or ():
+        made.add_row(
+            row["prior"],
+            _number(row["loglik"], 1),
+            _number(row["ability_rank_correlation"], 3),
+            _number(row["largest_ability_change"]),
+            _number(row["mean_slope"]),
+        )
+    return made
+
+
+def _number(value: Any, digits: int = 2) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, list):
+        return " ".join(_number(entry, digits) for entry in value)
+    return f"{value:,.{digits}f}"
