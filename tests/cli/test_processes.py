@@ -77,6 +77,17 @@ def test_a_closed_pipe_is_quiet(extra: list[str], evidence: Evidence):
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_a_pipe_that_is_closed_before_the_help_is_quiet(option: str):
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        [*SAFEMETRY, option], check=False, stdout=writing, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_full_disk_is_one_line(evidence: Evidence):
     with Path("/dev/full").open("w") as full:

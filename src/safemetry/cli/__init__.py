@@ -167,15 +167,18 @@ class _Interrupts:
 
 def _run(arguments: Sequence[str] | None, interrupts: _Interrupts) -> int:
     code: Any
+    stdout = sys.stdout
     try:
         code = cli.main(args=arguments, prog_name="safemetry", standalone_mode=False)
     except (_ClosedPipeError, BrokenPipeError):
         _leave_stdout()
         code = 0
-    except SystemExit as left:
-        if not isinstance(left.__context__, BrokenPipeError):
+    except SystemExit:
+        if sys.stdout is stdout:
             raise
-        code = 0  # click met the closed pipe while it printed help
+        code = (
+            0  # click met the closed pipe while it printed help, and put stdout out of harm's way
+        )
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last resort
         if interrupts.seen or isinstance(error, click.Abort | KeyboardInterrupt):
             click.echo("Interrupted.", err=True)

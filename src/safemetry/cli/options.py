@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -314,11 +314,45 @@ def shared_options(function: Function) -> Function:
     ) -> Any:
         from safemetry.cli.output import busy
 
+        _refuse_to_overwrite(options, map_file, json_to)
         with busy(f"safemetry {function.__name__.rstrip('_')}:", quiet=quiet) as sign:
             shared = Shared(map_file, constants, filters, kind, seed, jobs, quiet, json_to, sign)
             return function(*arguments, shared=shared, **options)
 
     return wrapped
+
+
+_READ: Final = ("sources", "baseline", "candidate", "file")
+
+
+def _refuse_to_overwrite(
+    options: Mapping[str, Any], map_file: Path | None, json_to: str | None
+) -> None:
+    """Refuse to write a result over a file that is read, or two results into one file.
+
+    Raises
+    ------
+    click.UsageError
+        Naming the file.
+    """
+    read: list[Any] = [map_file]
+    for name in _READ:
+        given = options.get(name)
+        read += given if isinstance(given, tuple | list) else [given]
+    written = [("--json", json_to), ("-o", options.get("output"))]
+    places = [(flag, Path(str(path))) for flag, path in written if path and str(path) != "-"]
+    for flag, path in places:
+        if any(given and _is_one_file(Path(str(given)), path) for given in read):
+            raise click.UsageError(f"{flag} names {str(path)!r}, which is read; name another file.")
+    if len(places) > 1 and places[0][1].resolve() == places[1][1].resolve():
+        raise click.UsageError(f"-o and --json both name {str(places[1][1])!r}.")
+
+
+def _is_one_file(first: Path, second: Path) -> bool:
+    try:
+        return first.is_file() and second.exists() and first.samefile(second)
+    except (OSError, ValueError):
+        return False
 
 
 # --- commands ------------------------------------------------------------------------------------

@@ -78,8 +78,6 @@ def report(
         raise click.UsageError("Name a file to write with -o, such as -o report.html.")
     if str(output) == shared.json_to == "-":
         raise click.UsageError("-o - and --json - cannot both have stdout.")
-    if output is not None and shared.json_to and output == Path(shared.json_to):
-        raise click.UsageError(f"-o and --json both name {str(output)!r}.")
     kind = kind_of_file or (_kind_by_ending(output) if output is not None else "json")
     if title:
         options["title"] = title

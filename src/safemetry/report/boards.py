@@ -28,7 +28,8 @@ class Board:
     benchmark
         Its name; None where the source states none.
     judges
-        The judges, the one that sees the most failures first.
+        The judges: those who judged the most targets first, and of these the one that sees the most
+        failures, unless it judged less than half of what others did.
     targets
         The targets, the one whose failure rate may be highest first.
     metrics
@@ -48,7 +49,7 @@ class Board:
         return self.by_key.get((metric, target, judge or self.leading(target)))
 
     def leading(self, target: str) -> str:
-        """The judge that sees the most failures over all targets, of those that judged this one."""
+        """The first of the judges that judged this target."""
         return self._leading[target]
 
     @cached_property
@@ -100,10 +101,7 @@ def boards_of(claims: Iterable[Claim]) -> list[Board]:
 def _board(benchmark: str | None, claims: Sequence[Claim]) -> Board:
     metrics = tuple(name for name in METRICS if any(claim.metric == name for claim in claims))
     first = [claim for claim in claims if claim.metric == metrics[0]]
-    judges = sorted(
-        {claim.scope.judge for claim in claims},
-        key=lambda judge: (-_failures(first, judge), judge),
-    )
+    judges = _in_order(first, {claim.scope.judge for claim in claims})
     ceilings: dict[str, float] = {}
     for claim in first:
         highest = max(ceilings.get(claim.scope.target, 0.0), claim.ceiling or 0.0)
@@ -121,13 +119,26 @@ def _board(benchmark: str | None, claims: Sequence[Claim]) -> Board:
     )
 
 
-def _failures(claims: Iterable[Claim], judge: str) -> float:
-    """Share of failures that a judge sees over all targets; it orders judges and is not shown."""
-    mine = [claim for claim in claims if claim.scope.judge == judge]
-    trials = sum(claim.trials for claim in mine)
-    share = sum(claim.events for claim in mine) / trials if trials else 0.0
-    rewarded = bool(mine) and mine[0].metric == "rewarded_rate"
-    return 1 - share if rewarded else share
+def _in_order(claims: Sequence[Claim], judges: Iterable[str]) -> list[str]:
+    """Judges as `Board` has them. A judge that saw little must not lead by its luck."""
+    mine: dict[str, list[Claim]] = {judge: [] for judge in judges}
+    for claim in claims:
+        mine[claim.scope.judge].append(claim)
+    trials = {judge: sum(claim.trials for claim in found) for judge, found in mine.items()}
+    most = max(trials.values(), default=0)
+
+    def rank(judge: str) -> tuple[int, bool, float, str]:
+        seen = {claim.scope.target for claim in mine[judge]}
+        return (-len(seen), 2 * trials[judge] < most, -_failures(mine[judge]), judge)
+
+    return sorted(mine, key=rank)
+
+
+def _failures(claims: Sequence[Claim]) -> float:
+    """Share of failures over all targets; it orders judges and is not shown."""
+    trials = sum(claim.trials for claim in claims)
+    share = sum(claim.events for claim in claims) / trials if trials else 0.0
+    return 1 - share if claims and claims[0].metric == "rewarded_rate" else share
 
 
 def _estimate(claim: Claim) -> float:

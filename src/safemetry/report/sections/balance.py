@@ -48,6 +48,12 @@ _LEADS: Final = {
     "refusal_rate": ("Refuses most", "Refuses least"),
     "rewarded_rate": ("Lowest", "Highest"),
 }
+_RATE_OF: Final = {
+    "attack_success_rate": "attack success",
+    "over_refusal_rate": "over-refusal",
+    "refusal_rate": "refusal of contested items",
+    "rewarded_rate": "share of rewarded responses",
+}
 _MEANING: Final = {
     "attack_success_rate": "of harmful items went through",
     "over_refusal_rate": "of benign items were not answered",
@@ -278,7 +284,7 @@ def _facts(board: Board, *, titled: bool) -> Iterator[Fact]:
         yield Fact(
             name + "Judges differ",
             _apart(low.estimate or 0.0, high.estimate or 0.0),
-            f"{METRICS[low.metric].lower()} of {name_of(low.scope.target, _IN_FACT)}: "
+            f"{_RATE_OF[low.metric]} of {name_of(low.scope.target, _IN_FACT)}: "
             f"{percent(low.estimate or 0.0)} under {name_of(low.scope.judge, _IN_FACT)}, "
             f"{percent(high.estimate or 0.0)} under {name_of(high.scope.judge, _IN_FACT)}",
         )
@@ -317,13 +323,14 @@ def _counted(board: Board) -> str:
 
 
 def _widest(board: Board) -> tuple[Claim, Claim] | None:
-    """The lowest and highest claim on the target on which judges differ most."""
+    """The lowest and highest claim on the target on which judges differ most, if they do."""
     ends = [
         (claims[0], claims[-1])
         for target in board.targets
         if len(claims := board.known(board.metrics[0], target)) > 1
     ]
-    return max(ends, key=lambda pair: _gap(*pair), default=None)
+    widest = max(ends, key=lambda pair: _gap(*pair), default=None)
+    return widest if widest is not None and _gap(*widest) > 0 else None
 
 
 def _gap(low: Claim, high: Claim) -> float:
@@ -331,11 +338,14 @@ def _gap(low: Claim, high: Claim) -> float:
 
 
 def _headlines(board: Board, *, titled: bool) -> Iterator[Headline]:
-    """The extremes under the judge that sees the most failures, and how judges differ."""
+    """The extremes under one judge, since judges are not compared, and how judges differ."""
     where = _of(board, titled=titled)
     metric = board.metrics[0]
+    judge = board.judges[0]
     asked = [
-        claim for target in board.targets if (claim := board.claim(metric, target)) is not None
+        claim
+        for target in board.targets
+        if (claim := board.claim(metric, target, judge)) is not None
     ]
     claims = [claim for claim in asked if claim.estimate is not None]
     if not claims:
@@ -345,16 +355,16 @@ def _headlines(board: Board, *, titled: bool) -> Iterator[Headline]:
     rewarded = metric == "rewarded_rate"
     worst = (min if rewarded else max)(claims, key=lambda claim: claim.estimate or 0.0)
     best = (max if rewarded else min)(claims, key=lambda claim: claim.estimate or 0.0)
-    strictest = " under the strictest judge" if board.overlaps else ""
+    under = _under(board, len(asked))
     yield Headline(
-        (_LEADS[metric][0] if best is not worst else METRICS[metric]) + strictest + where,
+        (_LEADS[metric][0] if best is not worst else METRICS[metric]) + under + where,
         quoted(worst),
     )
     if titled:
         return
     if best is not worst:
-        yield Headline(_LEADS[metric][1] + strictest, quoted(best))
-    benign = board.claim("over_refusal_rate", best.scope.target)
+        yield Headline(_LEADS[metric][1] + under, quoted(best))
+    benign = board.claim("over_refusal_rate", best.scope.target, judge)
     if metric == "attack_success_rate" and benign is not None and benign.estimate is not None:
         lead = "What that cost" if best is not worst else METRICS[benign.metric]
         yield Headline(lead, quoted(benign))
@@ -363,10 +373,19 @@ def _headlines(board: Board, *, titled: bool) -> Iterator[Headline]:
         low, high = widest
         yield Headline(
             "The judges differ",
-            f"The {METRICS[metric].lower()} of {name_of(low.scope.target)} is "
+            f"The {_RATE_OF[metric]} of {name_of(low.scope.target)} is "
             f"{percent(low.estimate or 0.0)} under {name_of(low.scope.judge)} and "
             f"{percent(high.estimate or 0.0)} under {name_of(high.scope.judge)}.",
         )
+
+
+def _under(board: Board, ranked: int) -> str:
+    """Under which judge the extremes are, where there are several, and how many it judged."""
+    if len(board.judges) == 1:
+        return ""
+    total = len(board.targets)
+    some = f", of {ranked} of {total} targets" if ranked < total else ""
+    return f" under {name_of(board.judges[0], _IN_FACT)}{some}"
 
 
 # --- what cannot be said -------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from safemetry.claims import percent
@@ -39,9 +39,8 @@ class CoverageSection:
         for cell in finding.grid:
             by_judge.setdefault(cell.judge, []).append(cell)
         judges = sorted(by_judge, key=lambda judge: (leading.get(judge, len(leading)), judge))
-        # Whether a cell was tried is a matter of the targets, so any judge's grid tells it.
-        first = by_judge[judges[0]]
-        tried = sum(cell.tested for cell in first)
+        places = _places(finding.grid)
+        tried = sum(tested for tested, _ in places.values())
         grids = [_grid(by_judge[judge], judge) for judge in judges[:_JUDGES]]
         blocks: list[Block] = [*grids[:1]]
         if len(grids) > 1:
@@ -52,30 +51,42 @@ class CoverageSection:
             facts=[
                 Fact(
                     "Tested",
-                    f"{tried:,} of {len(first):,}",
+                    f"{tried:,} of {len(places):,}",
                     "combinations of category and attack with at least one try",
                 )
             ]
             if context.states("category") and context.states("attack")
             else [],
-            limits=[*_limits(first)],
+            limits=[*_limits(places)],
             findings=[finding],
         )
 
 
-def _limits(cells: Sequence[Cell]) -> Iterator[str]:
-    untried = [cell for cell in cells if not cell.tested]
+def _places(cells: Sequence[Cell]) -> dict[tuple[str, str], tuple[bool, bool]]:
+    """(category, attack) -> whether it was tried at all, and whether any judge gave a verdict.
+
+    Judges may have seen different responses, so no grid of one judge tells it.
+    """
+    found: dict[tuple[str, str], tuple[bool, bool]] = {}
+    for cell in cells:
+        tested, judged = found.get((cell.category, cell.attack), (False, False))
+        found[cell.category, cell.attack] = (tested or cell.tested, judged or cell.trials > 0)
+    return found
+
+
+def _limits(places: Mapping[tuple[str, str], tuple[bool, bool]]) -> Iterator[str]:
+    untried = [place for place, (tested, _) in places.items() if not tested]
     if untried:
         named = "; ".join(
-            f"{_named(cell.category)} under {_named(cell.attack)}" for cell in untried[:3]
+            f"{_named(category)} under {_named(attack)}" for category, attack in untried[:3]
         )
         more = f"; and {len(untried) - 3:,} more" if len(untried) > 3 else ""
         yield f"Anything about combinations that nobody tried: {named}{more}."
-    unjudged = [cell for cell in cells if cell.tested and not cell.trials]
+    unjudged = sum(tested and not judged for tested, judged in places.values())
     if unjudged:
         yield (
-            f"What happened in {len(unjudged):,} combinations that were tried: no response of "
-            "theirs has a verdict."
+            f"What happened in {unjudged:,} combinations that were tried: no response of theirs "
+            "has a verdict."
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from safemetry.evidence.border import Instrument
-from safemetry.evidence.identity import JudgeIdentity
+from safemetry.evidence.identity import JudgeIdentity, by_judge
 from safemetry.findings import plain
 from safemetry.report.blocks import Block, Column, Fold, Table, Text, name_of
 from safemetry.report.context import ReportContext
@@ -26,7 +26,7 @@ class InstrumentsSection:
     def make(self, context: ReportContext) -> Part | None:
         """A table of judges; the settings of targets on demand."""
         evidence = context.evidence
-        known = {identity.name: identity for identity in evidence.identities}
+        known = by_judge(evidence.identities)
         blocks: list[Block] = [
             Text(
                 "A judge is its model, decoding, rubric, parser and aggregation. Where one of them "
@@ -42,15 +42,21 @@ class InstrumentsSection:
                     Column("identity (digest)"),
                 ),
                 tuple(
-                    _judge(name, instrument, known.get(name))
+                    _judge(name, instrument, identity)
                     for name, instrument in sorted(evidence.instruments.items())
+                    for identity in sorted(known.get(name, ()), key=lambda one: one.digest)
+                    or [None]
                 ),
             ),
         ]
         settings = {name: evidence.targets.get(name) for name in evidence.targets_seen}
         if any(settings.values()):
             blocks.append(Fold("Settings of the targets", (_targets(settings),)))
-        unstated = [name for name in evidence.instruments if name not in known]
+        unstated = [
+            name
+            for name in evidence.instruments
+            if JudgeIdentity(name) in known.get(name, [JudgeIdentity(name)])
+        ]
         return Part(
             title="Who judged",
             blocks=blocks,
