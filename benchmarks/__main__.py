@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import counting, reading, reporting, starting
+from benchmarks import calibrating, counting, reading, reporting, starting
 from benchmarks.timing import Row, printed
 
 SIZES = {
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         action="append",
-        choices=["starting", "counting", "study", "reading", "inspect", "report"],
+        choices=["starting", "counting", "study", "reading", "inspect", "report", "irt"],
         help="only this part; may be repeated (study includes counting)",
     )
     parser.add_argument(
@@ -43,7 +43,7 @@ def main() -> None:
     asked = parser.parse_args()
     size = SIZES[asked.size]
     asked.cache.mkdir(parents=True, exist_ok=True)
-    wanted = set(asked.only or ["starting", "study", "reading", "inspect", "report"])
+    wanted = set(asked.only or ["starting", "study", "reading", "inspect", "report", "irt"])
     with_study = "study" in wanted
     if with_study:
         wanted.add("counting")
@@ -55,6 +55,7 @@ def main() -> None:
         "reading": lambda: reading.measure(asked.cache, size["records"], size["repeats"]),
         "inspect": lambda: reading.measure_inspect(asked.cache, size["samples"]),
         "report": lambda: reporting.measure(asked.cache, size["repeats"]),
+        "irt": lambda: calibrating.measure(size["repeats"]),
     }
     rows: list[Row] = []
     for name, part in parts.items():
