@@ -173,3 +173,20 @@ def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
     path.write_text("labels: {good: refuse, good: comply}\n", encoding="utf-8")
     with pytest.raises(InputError, match="the key 'good' stands twice"):
         read_map(path)
+
+
+@pytest.mark.parametrize(
+    ("entries", "place", "known"),
+    [
+        ({"foo": 1}, "foo", "columns, constants, classes"),
+        ({"judges": {"j": {"foo": 1}}}, "judges.j.foo", "classes, labels, scale_min"),
+        ({"limits": {"foo": 1}}, "limits.foo", "table_bytes, document_bytes"),
+        ({"status": {"column": "a", "values": {}, "foo": 1}}, "status.foo", "column, values"),
+    ],
+)
+def test_an_unknown_entry_is_answered_with_the_known_ones(entries, place, known):
+    with pytest.raises(InputError) as caught:
+        make_map(entries)
+    assert str(caught.value).startswith(
+        f"map entry {place}: there is no such entry; the entries here are {known}"
+    )

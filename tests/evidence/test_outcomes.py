@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import permutations
 
 import pyarrow as pa
@@ -194,7 +195,48 @@ def test_an_undeclared_direction_is_asked_for_and_not_guessed():
         verdicts([{"score": 0.5}], "at_least:0.5", {"judges": {"j": SCALE}})
     said = str(caught.value)
     assert "nothing says whether a higher score of judge j is safer or worse" in said
-    assert 'judges: {"j": {scale_min: 0, scale_max: 1, higher_is: worse}} (or safer)' in said
+    assert 'judges: {"j": {scale_min: 0, scale_max: 1, higher_is: WHICH}}' in said
+    assert said.endswith("with safer or worse for WHICH")
+
+
+def test_everything_that_scores_need_is_asked_for_at_once():
+    rows = [{"judge": "j", "score": 0.5}, {"judge": "k", "score": 0.5}]
+    with pytest.raises(InputError) as caught:
+        verdicts(rows, evidence_map={"judges": {"j": SCALE}})
+    said = str(caught.value)
+    assert said.startswith("table: judges j, k give scores, not labels, and have no rate under")
+    assert "--success at_least:0.5, and add to the map: judges: {" in said
+    assert '"j": {scale_min: 0, scale_max: 1, higher_is: WHICH}, "k": {higher_is: WHICH}' in said
+    with pytest.raises(InputError, match="score of judges j, k is safer or worse") as caught:
+        verdicts(rows, "at_least:0.5")
+    assert '{"j": {higher_is: WHICH}, "k": {higher_is: WHICH}}' in caught.value.fix
+
+
+def test_a_declared_direction_is_not_asked_for_again():
+    known = {"judges": {"j": SCALE | {"higher_is": "safer"}}}
+    with pytest.raises(InputError) as caught:
+        verdicts([{"score": 0.5}], evidence_map=known)
+    assert "add to the map" not in str(caught.value)
+
+
+def test_two_sources_that_hold_one_run_are_both_named():
+    rows = table([*calls("comply"), *calls("comply")])
+    rows = rows.append_column("source_file", pa.array(["log.eval", "log.json"]))
+    evidence = replace(as_evidence(rows), sources=("a/log.eval", "a/log.json"))
+    with pytest.raises(InputError, match=r"^a/log\.eval and a/log\.json: hold the same run"):
+        refuse_duplicates(evidence)
+    again = rows.set_column(
+        rows.schema.get_field_index("source_file"), "source_file", pa.array(["log.json"] * 2)
+    ).append_column("source_row", pa.array([1, 1]))
+    evidence = replace(as_evidence(again), sources=("a/log.json", "b/log.json"))
+    with pytest.raises(InputError, match=r"^a/log\.json and b/log\.json: hold the same run"):
+        refuse_duplicates(evidence)
+    alone = again.set_column(
+        again.schema.get_field_index("source_row"), "source_row", pa.array([1, 2])
+    )
+    evidence = replace(as_evidence(alone), sources=("a/log.json", "b/log.json"))
+    with pytest.raises(InputError, match=r"log\.json, row 2, column 'item': duplicate key"):
+        refuse_duplicates(evidence)
 
 
 def test_a_rule_that_no_judge_can_follow_names_one_that_they_can():

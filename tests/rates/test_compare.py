@@ -12,6 +12,7 @@ import pytest
 from safemetry import compare_rates
 from safemetry.errors import InputError, ScopeMismatchError
 from safemetry.evidence.evidence import as_evidence
+from safemetry.evidence.identity import JudgeIdentity
 from safemetry.rates import CompareSettings, select_side
 from safemetry.rates.paired import holm, mcnemar_exact, sign_flip_test
 
@@ -390,3 +391,40 @@ def test_a_difference_that_is_there_is_found():
     assert found.p_value < 1e-6
     assert found.minimum_detectable < 0.2
     assert "differs" in found.sentence()
+
+
+# -- judges of one name ----------------------------------------------------------------------------
+
+
+def judged_by(*models):
+    """Sides, each of its own evidence, by judges of one name; several models where a tuple."""
+    sides = []
+    for target, model in zip(("old", "new"), models, strict=True):
+        stated = model if isinstance(model, tuple) else (model,)
+        identities = tuple(JudgeIdentity("judge", model=name) for name in stated if name)
+        evidence = as_evidence(table({target: labels("ccrr")}))
+        sides.append(replace(evidence, identities=identities))
+    return sides
+
+
+def test_two_sides_that_different_judges_of_one_name_judged_are_refused():
+    with pytest.raises(ScopeMismatchError) as caught:
+        compare_rates(None, *judged_by("m1", "m2"))
+    assert caught.value.parts == {"model of judge 'judge'": ("m1", "m2")}
+
+
+@pytest.mark.parametrize("success", ["comply/majority", "comply/unanimous"])
+def test_a_swapped_judge_of_a_panel_is_refused(success):
+    with pytest.raises(ScopeMismatchError, match="model of judge 'judge': m1 against m2"):
+        compare_rates(None, *judged_by("m1", "m2"), success=success)
+
+
+@pytest.mark.parametrize("models", [("m1", "m1"), (None, None)])
+def test_two_sides_that_one_judge_judged_are_compared_without_a_word(models):
+    assert compare_rates(None, *judged_by(*models)).warnings == ()
+
+
+@pytest.mark.parametrize("models", [("m1", ("m1", "m2")), (("m1", "m2"),) * 2, ("m1", None)])
+def test_where_it_is_not_known_who_judged_a_side_a_warning_says_so(models):
+    (warning,) = compare_rates(None, *judged_by(*models)).warnings
+    assert warning.startswith("Whether one and the same judge 'judge' judged both sides")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from safemetry.errors import InputError
+from safemetry.evidence import every_eval_ever as words
 from safemetry.evidence.identity import text_digest
 from safemetry.evidence.maps import Scale, make_map
 from safemetry.readers import TextReader, import_sources, read_evidence
@@ -550,6 +551,45 @@ def test_lines_that_are_not_those_of_the_record_are_told(details, said, tmp_path
     content = record(result())
     content["detailed_evaluation_results"] |= details
     assert said in read(write_record(tmp_path, content)).warnings[0]
+
+
+@pytest.mark.parametrize("kind", [["sha256"], {"sha256": 1}, 256])
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        ("hash_algorithm", "column 'detailed_evaluation_results.hash_algorithm': is no text"),
+        ("format", "keeps the lines of its samples as"),
+    ],
+)
+def test_a_kind_that_is_no_text_is_refused(field, problem, kind, tmp_path):
+    write_lines(tmp_path, line("s1"))
+    content = record(result())
+    content["detailed_evaluation_results"] |= {field: kind, "checksum": "00"}
+    path = write_record(tmp_path, content)
+    said = refusal(path)
+    assert problem in said
+    assert str(path) in said
+    assert "export the record again" in said
+
+
+def test_lines_that_all_fail_have_no_texts(tmp_path):
+    path = write_lines(tmp_path, line("s1", "high"))
+    assert [failure.row for failure in read(path).failures] == [1]
+    assert list(READER.texts(Source(str(path)), make_map({}))) == []
+
+
+@pytest.mark.parametrize("judge", [["a", None], {"a": 1}])
+def test_a_judge_that_is_no_text_fails_its_line(judge, tmp_path):
+    kept = {"safemetry_export": "1", "run": RUN, "epoch": "1", "judge": judge}
+    (failure,) = read(write_lines(tmp_path, line(metadata=kept))).failures
+    assert (failure.row, failure.column) == (1, "metadata.judge")
+    assert failure.fix
+
+
+def test_a_kept_score_beyond_all_numbers_fails_its_line(tmp_path):
+    kept = {"safemetry_export": "1", "run": RUN, "epoch": "1", "judge": "j", words.SCORE: 10**400}
+    (failure,) = read(write_lines(tmp_path, line(metadata=kept))).failures
+    assert failure.column == f"metadata.{words.SCORE}"
 
 
 def test_lines_of_another_model_are_told(tmp_path):

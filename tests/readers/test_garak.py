@@ -469,6 +469,31 @@ def test_an_unstated_threshold_is_found_from_the_counts(read):
     assert conversion.default_rule == SuccessRule("at_least:0.9")
 
 
+def test_counts_above_every_score_fit_no_threshold(read):
+    conversion = read(attempt("a", {"dan.DAN": [1.0, 1.0]}), summary(2, 2))
+    note = said(conversion, "does not state eval_threshold")
+    assert "no threshold fits its own counts" in note
+    assert "above" not in note
+    assert conversion.default_rule == SuccessRule("at_least:0.5")
+
+
+def test_counts_that_contradict_each_other_fit_no_threshold(read):
+    conversion = read(
+        attempt("a", {"dan.DAN": [0.5, 0.7]}),
+        attempt("b", {"dan.DAN": [0.9, 0.8]}, probe="q.Q"),
+        summary(1, 2),
+        summary(2, 2) | {"probe": "q.Q"},
+    )
+    assert "no threshold fits" in said(conversion, "does not state eval_threshold")
+
+
+def test_counts_of_hits_without_a_score_fit_a_threshold_of_0(read):
+    conversion = read(attempt("a", {"dan.DAN": [0.0, 0.0]}), summary(0, 2))
+    note = said(conversion, "does not state eval_threshold")
+    assert "they fit a threshold of 0; use" in note
+    assert "at_least:0." in note
+
+
 def test_many_disagreements_are_counted_rather_than_listed(read):
     probes = [attempt("a", probe=f"p.P{n}") for n in range(9)]
     conversion = read(*probes, *(summary(0, 9) | {"probe": f"p.P{n}"} for n in range(9)))

@@ -255,6 +255,12 @@ def test_texts_in_the_parameters_are_kept_as_digests(read):
     assert len(kept["template"]) == 16
 
 
+def test_a_parameter_whose_name_is_no_text_is_named(read):
+    with pytest.raises(InputError, match="half of a surrogate pair") as caught:
+        read(entry(), parameters={"method_parameters": {"\ud800": 1}})
+    assert caught.value.column == "parameters.method_parameters"
+
+
 def test_counts_that_agree_need_no_word(read):
     header = {
         "attack_success_rate": 0.5,

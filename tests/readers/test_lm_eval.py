@@ -322,6 +322,35 @@ def test_a_range_that_the_map_declares_is_checked_by_the_border(write):
     assert matrix.outcomes.tolist() == [[0]]
 
 
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        ({}, ["ok", "out_of_scale", "out_of_scale"]),
+        ({"acc": {"higher_is": "safer"}}, ["ok", "out_of_scale", "out_of_scale"]),
+        ({"*": {"higher_is": "safer"}}, ["ok", "out_of_scale", "out_of_scale"]),
+        ({"acc": ANSWER}, ["ok", "out_of_scale", "out_of_scale"]),
+        ({"acc": {**ANSWER, "scale_max": 10}}, ["ok", "ok", "out_of_scale"]),
+        ({"acc": {"scale_max": 10, "higher_is": "safer"}}, ["ok", "ok", "out_of_scale"]),
+        ({"acc": {**ANSWER, "scale_min": -1, "scale_max": 10}}, ["ok", "ok", "ok"]),
+    ],
+)
+def test_the_range_of_a_metric_holds_whatever_a_map_adds(write, declared, expected):
+    path = write(document(0), document(1, acc=7), document(2, acc=-0.5))
+    evidence = read_evidence(str(path), evidence_map={**TARGET, "judges": declared}, kind="lm-eval")
+    table = evidence.rows.collect("pyarrow").to_arrow().sort_by("source_row").to_pylist()
+    assert [row["reason"] or row["status"] for row in table] == expected
+    assert [row["score"] is not None for row in table] == [said == "ok" for said in expected]
+
+
+def test_the_range_holds_for_a_metric_under_each_filter(read):
+    lines = [generated(0, "a", filter=name, exact_match=7) for name in ("strict", "loose")]
+    conversion = read(*lines, map_={**TARGET, "judges": {"*": {"higher_is": "safer"}}})
+    assert rows(conversion, "judge", "reason") == [
+        ("exact_match/strict", "out_of_scale"),
+        ("exact_match/loose", "out_of_scale"),
+    ]
+
+
 def test_a_right_answer_to_a_harmful_question_can_be_the_worse_one(write):
     path = write(document(0), document(1, acc=0.0), document(2))
     worse = {"acc": {**ANSWER, "higher_is": "worse"}}

@@ -518,6 +518,28 @@ def test_hazards_that_share_a_test_are_not_compared(write):
     assert not convert(write(lines)).warnings
 
 
+@pytest.mark.parametrize(
+    ("message", "more"),
+    [
+        ("hazard info", {"benchmark": "\ud800", "hazard": HAZARD, "tests": [TEST]}),
+        ("hazard info", {"hazard": "\ud800", "benchmark": BENCHMARK, "tests": [TEST]}),
+        ("hazard info", {"tests": ["\ud800"], "benchmark": BENCHMARK, "hazard": HAZARD}),
+        ("hazard scored", {"sut": "\ud800", "score": 0.5}),
+        ("hazard scored", {"hazard": "\ud800", "score": 0.5}),
+        ("test scored", {"test": "\ud800", "sut": "target-a", "items_finished": 9}),
+        ("using test items", {"test": "\ud800", "using": 9}),
+    ],
+)
+def test_a_name_that_is_no_text_fails_its_entry(read, message, more):
+    conversion = read(*item(True), scores=(entry(message, **more),))
+    (failure,) = conversion.failures
+    assert failure.problem == "holds half of a surrogate pair, which is no text"
+    assert failure.column == next(name for name in more if "\ud800" in more[name])
+    assert failure.row
+    assert failure.fix
+    assert not any("\ud800" in warning for warning in conversion.warnings)
+
+
 def test_counts_of_finished_items_and_of_prompts_are_compared(read):
     conversion = read(
         entry("using test items", test=TEST, using=3, total=3),

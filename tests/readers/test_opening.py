@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from safemetry import SuccessRule, measure_rates
-from safemetry.errors import InputError, MissingExtraError
+from safemetry import SuccessRule, compare_rates, measure_rates
+from safemetry.errors import InputError, MissingExtraError, ScopeMismatchError
 from safemetry.evidence.corrections import correct
 from safemetry.evidence.evidence import CONTEXT_NAMES, groups
 from safemetry.evidence.schema import JUDGEMENTS
@@ -114,6 +114,13 @@ def test_a_folder_without_anything_to_read_is_refused(tmp_path):
         read_evidence(str(folder))
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.json", "a.eval"])
+def test_an_empty_file_is_called_empty(tmp_path, name):
+    with pytest.raises(InputError) as caught:
+        read_evidence(put(tmp_path, name, ""))
+    assert str(caught.value).endswith(f"{name}: the file is empty; name another file")
+
+
 def test_a_folder_that_cannot_be_listed_is_refused(tmp_path, monkeypatch):
     put(tmp_path, "deep/a.csv")
     listed = Path.iterdir
@@ -179,6 +186,93 @@ def test_a_judge_with_two_scales_is_refused(tmp_path):
     two = put(tmp_path, "b.csv", "model,a,b\nm,2,0\n")
     with pytest.raises(InputError, match=r"'matrix' has two scales.*scale_max 1.*scale_max 2"):
         read_evidence(one, two)
+
+
+def test_all_judges_with_two_scales_are_named_with_the_sources_and_what_to_add(tmp_path, shared):
+    one = put(tmp_path, "a.csv", "model,a,b\nm,1,0\n")
+    two = put(tmp_path, "b.csv", "target,item,score,judge\nm,a,1,matrix\n")
+    with pytest.raises(InputError) as caught:
+        read_evidence(one, two)
+    said = str(caught.value)
+    assert (
+        f"scale_min 0.0, scale_max 1.0, higher_is safer in {one} and one undeclared in {two}"
+        in said
+    )
+    assert 'judges: {"matrix": {scale_min: 0, scale_max: 1, higher_is: safer}}' in said
+    with pytest.raises(
+        InputError, match=r'_popularity\.json.*"match": \{scale_min: 0, scale_max: 1,'
+    ):
+        read_evidence(str(shared / "formats/inspect"))
+
+
+def test_one_run_in_two_logs_is_told_from_a_repeated_row(shared):
+    logs = [str(shared / f"formats/inspect/log_formats.{form}") for form in ("eval", "json")]
+    scale = {"scale_min": 0, "scale_max": 1, "higher_is": "safer"}
+    evidence = read_evidence(*logs, evidence_map={"judges": {"match": scale}})
+    with pytest.raises(InputError, match="hold the same run") as caught:
+        measure_rates(evidence, success="at_least:0.5")
+    assert caught.value.file == " and ".join(logs)
+
+
+# --- swapped judges ---------------------------------------------------------------------------
+
+SWAPPED = "Judge 'jailbroken' has 2 identities (another model, rubric, parser or decoding)"
+
+
+def swaps(evidence) -> list[str]:
+    return [said for said in evidence.warnings if "a swapped judge" in said]
+
+
+def test_a_swapped_judge_is_said_alike_by_import_study_and_direct_reading(tmp_path, shared):
+    folder = str(shared / "formats/jailbreakbench")
+    finding = import_sources([folder], tmp_path / "study")
+    (imported,) = [said for said in finding.warnings if "a swapped judge" in said]
+    assert imported.startswith(SWAPPED)
+    assert swaps(read_evidence(folder)) == swaps(read_evidence(str(tmp_path / "study")))
+    assert swaps(read_evidence(folder)) == [imported]
+    assert swaps(read_evidence(folder, str(shared / "formats/garak"))) != [imported]
+
+
+def test_one_source_with_two_identities_warns(tmp_path, shared):
+    both = tmp_path / "both.report.jsonl"
+    names = ("test.report.jsonl", "report_test.report.jsonl")
+    both.write_text("".join((shared / "formats/garak" / name).read_text() for name in names))
+    assert "Judge 'always.Pass' has 2 identities" in swaps(read_evidence(str(both)))[0]
+
+
+def test_a_part_with_one_identity_has_no_swapped_judge(tmp_path, shared):
+    folder = str(shared / "formats/jailbreakbench")
+    import_sources([folder], tmp_path / "study")
+    for source in (folder, str(tmp_path / "study")):
+        evidence = read_evidence(source)
+        for target, model in (
+            ("gpt-4-0125-preview", "Llama-3-70b-chat-hf"),
+            ("llama-2-7b-chat-hf", None),
+        ):
+            part = evidence.filter(target=target)
+            stated = [one.model for one in part.identities if one.name == "jailbroken"]
+            assert stated == [model]
+            assert swaps(part) == []
+
+
+def test_sides_that_different_judges_of_one_name_judged_are_not_compared(tmp_path, shared):
+    folder = str(shared / "formats/jailbreakbench")
+    import_sources([folder], tmp_path / "study")
+    for source in (folder, str(tmp_path / "study")):
+        with pytest.raises(ScopeMismatchError, match="model of judge 'jailbroken': Llama-3"):
+            compare_rates(
+                read_evidence(source),
+                "gpt-4-0125-preview",
+                "llama-2-7b-chat-hf",
+                shared_items=True,
+            )
+
+
+def test_a_source_that_states_no_identity_beside_one_that_does_warns(tmp_path, shared):
+    (log,) = (shared / "formats/jailbreakbench").glob("*test-artifact*")
+    silent = put(tmp_path, "a.csv", "target,item,label,judge\nm,1,comply,jailbroken\n")
+    assert swaps(read_evidence(str(log), silent))[0].startswith(SWAPPED)
+    assert swaps(read_evidence(silent)) == []
 
 
 def test_a_rule_that_all_sources_share_is_kept(tmp_path):

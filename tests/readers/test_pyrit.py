@@ -740,6 +740,23 @@ def test_a_message_that_stands_twice_fails_once(export):
     assert len(rows(conversion, "item")) == 1
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("original_value_data_type", [[]], "is no text"),
+        ("original_value_data_type", {"a": 1}, "is no text"),
+        ("sequence", 10**40, "is no whole number"),
+    ],
+)
+def test_a_field_of_another_kind_fails_its_row(export, field, value, problem):
+    broken, answer = talk(2, scored())
+    conversion = export(talk(1, scored()), [{**broken, field: value}, answer])
+    (failure,) = conversion.failures
+    assert (failure.row, failure.column, failure.problem) == (3, field, problem)
+    assert failure.file
+    assert failure.fix
+
+
 def test_a_broken_row_of_a_database_names_table_and_column(memory):
     conversion = memory(talk(1, scored()), results=[result(1), result(2, "won", id="x")])
     (failure,) = conversion.failures
@@ -767,6 +784,31 @@ def test_scores_of_other_content_are_rows_of_their_own(memory):
     assert conversion.rows_read == 4
     assert conversion.skipped["score of content outside a conversation"] == 1
     assert conversion.skipped["score of a message that was not read"] == 1
+
+
+@pytest.mark.parametrize("field", ["pyrit_version", "score_aggregator", "model_name"])
+def test_a_name_in_an_identifier_that_is_no_text_fails_its_row(export, field):
+    broken = {**SUBSTRING, field: "0.11.0\ud800"}
+    conversion = export(talk(1, scored()), talk(2, scored(broken)))
+    (failure,) = conversion.failures
+    assert (failure.row, failure.column) == (4, "scorer_class_identifier")
+    assert "half of a surrogate pair" in failure.problem
+
+
+def test_a_memory_without_its_scores_is_incomplete(memory, tmp_path):
+    memory(talk(1, scored()))
+    path = tmp_path / "pyrit.db"
+    change(path, "DROP TABLE ScoreEntries")
+    with pytest.raises(InputError, match=r"is incomplete: it has no table ScoreEntries") as caught:
+        PyritReader().read(Source(str(path)), make_map({}))
+    assert caught.value.fix
+
+
+def test_json_of_a_cell_may_not_be_nested_without_end(memory):
+    deep = "[" * 100_000 + "]" * 100_000
+    conversion = memory(talk(1, scored()), talk(2, scored(), prompt_metadata=deep))
+    (failure,) = conversion.failures
+    assert failure.problem == "is nested too deeply"
 
 
 @pytest.mark.parametrize("found", ["0123456789ab", "e373726d391b"])
@@ -803,6 +845,12 @@ def test_exports_of_unknown_releases_are_named(export, version, known):
         assert rows(export(talk(1, scored(), prompt_target_identifier=target)), "label")
         return
     with pytest.raises(InputError, match=rf"written by PyRIT {version}; known are the exports"):
+        export(talk(1, scored(), prompt_target_identifier=target))
+
+
+def test_a_release_that_is_no_text_is_shown_as_an_escape(export):
+    target = {**TARGET, "pyrit_version": "\ud800"}
+    with pytest.raises(InputError, match=r"written by PyRIT \\ud800;"):
         export(talk(1, scored(), prompt_target_identifier=target))
 
 
@@ -951,6 +999,14 @@ def test_another_database_is_not_recognised(tmp_path):
     assert not PyritReader().recognises(Source(str(path)))
     with pytest.raises(InputError, match=r"no table PromptMemoryEntries; it has people"):
         PyritReader().read(Source(str(path)), make_map({}))
+
+
+def test_a_database_that_no_reader_takes_is_called_one(tmp_path):
+    path = tmp_path / "other.db"
+    change(path, "CREATE TABLE people (name TEXT)")
+    with pytest.raises(InputError, match=r"no reader recognises it: it is an SQLite database") as e:
+        read_evidence(str(path))
+    assert "--as pyrit" in str(e.value)
 
 
 def test_a_database_is_recognised_wherever_its_tables_stand(tmp_path):

@@ -190,7 +190,7 @@ def test_a_number_of_any_length_is_a_text(tmp_path):
         ('{"a": 1}\n{"a": NaN}\n', "line 2: is not valid JSON (NaN is not a JSON value)"),
         ('{"a": 1}\n\n[1, 2]\n', "line 3: is not a JSON object"),
         ('{"a": 1}\n"text"\n', "line 2: is not a JSON object"),
-        ('{"a": 1}\n{"a": 1, "a": 2}\n', "line 2: is not valid JSON (the key 'a' stands twice)"),
+        ('{"a": 1}\n{"a": 1, "a": 2}\n', "line 2: is not valid JSON (the key 'a' stands twice); "),
         ('{"a": 1}\n{"a": ', "line 2: is damaged or cut short"),
         ('{"a": 1}\n{"a": "\\ud800"}\n', "line 2, column 'a': holds half a character"),
         ('{"a": 1}\n{"\\ud800": 1}\n', "line 2, column '?': holds half a character"),
@@ -201,6 +201,28 @@ def test_a_number_of_any_length_is_a_text(tmp_path):
 )
 def test_a_damaged_line_is_named(tmp_path, text, said):
     assert said in error_of(source(tmp_path, text, "a.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("[" * 100_000 + "]" * 100_000, "is nested too deeply; export it again"),
+        ("9" * 6_000, "holds a number of more than 4,300 digits; write it as a text"),
+    ],
+)
+def test_json_that_cannot_be_held_says_why(tmp_path, value, said):
+    held = source(tmp_path, f'{{"a": {value}}}', "a.json")
+    with pytest.raises(InputError) as caught:
+        held.read_json()
+    assert said in str(caught.value)
+    with pytest.raises(InputError) as caught:
+        held.read_json_line(3, held.read_bytes())
+    assert "line 3: " + said in str(caught.value)
+
+
+def test_a_key_that_stands_twice_has_a_fix(tmp_path):
+    said = error_of(source(tmp_path, '{"a": 1}\n{"a": 1, "a": 2}\n', "a.jsonl"))
+    assert said.endswith("stands twice); export it again, or remove the line")
 
 
 def test_a_nested_value_is_refused_where_it_is_asked_for(tmp_path):
@@ -410,6 +432,7 @@ def test_secrets_of_an_address_are_not_shown():
     [
         (b"\x1f\x8b\x08\x00rest", "is compressed"),
         (b"PK\x03\x04rest", "zip archive or a spreadsheet"),
+        (b"SQLite format 3\x00rest", "is an SQLite database"),
         (b"\x89PNG\r\n", "is no CSV, JSON lines or Parquet table"),
         (b"one\ntwo\n", "is no CSV, JSON lines or Parquet table"),
     ],

@@ -13,7 +13,12 @@ import pyarrow.compute as pc
 from safemetry.errors import InputError
 from safemetry.evidence import border, frames
 from safemetry.evidence.engine import connect, thread_limit
-from safemetry.evidence.identity import JudgeIdentity
+from safemetry.evidence.identity import (
+    JudgeIdentity,
+    by_judge,
+    swap_warnings,
+    without_swap_warnings,
+)
 from safemetry.evidence.maps import EvidenceMap, Scale, make_map
 from safemetry.evidence.naming import near_misses
 from safemetry.evidence.schema import ITEM_COLUMNS, JUDGEMENTS, NAMES
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
 ITEM_KEY: Final = ("run", "item")
 _CONTEXT: Final = tuple(column.name for column in ITEM_COLUMNS)
 CONTEXT_NAMES: Final = (*ITEM_KEY, *_CONTEXT)
+JUDGED_WHERE: Final = ("run", "target", "judge")
+JudgedWhere = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,10 @@ class Evidence:
     default_rule
         Success rule where the user names none.
     identities
-        Parts of each judge's identity, where known.
+        Parts of each judge's identity, where known; a swapped judge has several.
+    judged_by
+        Run, target and judge -> digests of the identities that may have judged there; known for
+        swapped judges whose sources tell them apart.
     targets
         Target -> its settings, where known.
     threads
@@ -64,6 +74,7 @@ class Evidence:
     warnings: tuple[str, ...] = ()
     default_rule: SuccessRule = field(default_factory=SuccessRule)
     identities: tuple[JudgeIdentity, ...] = ()
+    judged_by: Mapping[JudgedWhere, frozenset[str]] = field(default_factory=dict)
     targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     threads: int = 1
 
@@ -97,12 +108,24 @@ class Evidence:
                 for name, value in values.items()
             )
             raise InputError(f"no row has {said}", fix=self._known_values(values))
-        return replace(
+        part = replace(
             self,
             rows=rows,
             items=_items(rows),
             instruments={judge: self.instruments[judge] for judge in sorted(found)},
         )
+        return _with_own_identities(part) if self.judged_by else part
+
+    def warning_of_swaps(self) -> Evidence:
+        """The same with a warning for each judge that has several identities, and no older one."""
+        said = swap_warnings(
+            {
+                name: stated
+                for name, stated in by_judge(self.identities).items()
+                if name in self.instruments
+            }
+        )
+        return replace(self, warnings=(*without_swap_warnings(self.warnings), *said))
 
     def _known_values(self, wanted: Iterable[str], most: int = 12) -> str:
         """What the columns of a filter hold, the first of their values."""
@@ -123,6 +146,16 @@ class Evidence:
     def targets_seen(self) -> tuple[str, ...]:
         """The targets that occur, sorted."""
         return tuple(distinct(self.rows, "target"))
+
+
+def _with_own_identities(evidence: Evidence) -> Evidence:
+    """The same without the identities of swapped judges that judged none of its rows."""
+    told = {judge for *_, judge in evidence.judged_by}
+    used: set[str] = set()
+    for row in groups(evidence.rows, JUDGED_WHERE).to_pylist():
+        used |= evidence.judged_by.get((row["run"], row["target"], row["judge"]), frozenset())
+    kept = [one for one in evidence.identities if one.name not in told or one.digest in used]
+    return replace(evidence, identities=tuple(kept)).warning_of_swaps()
 
 
 def distinct(rows: nw.LazyFrame[Any], name: str) -> list[str]:

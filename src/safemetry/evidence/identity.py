@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
+
+_SWAPPED: Final = "a swapped judge under the same name is a new judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,29 @@ class JudgeIdentity:
         """Sixteen hexadecimal digits over every part."""
         text = json.dumps(asdict(self), sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def by_judge(identities: Iterable[JudgeIdentity]) -> dict[str, list[JudgeIdentity]]:
+    """Judge -> its identities, each once."""
+    found: dict[str, dict[str, JudgeIdentity]] = {}
+    for identity in identities:
+        found.setdefault(identity.name, {}).setdefault(identity.digest, identity)
+    return {name: list(stated.values()) for name, stated in found.items()}
+
+
+def swap_warnings(judges: Mapping[str, Collection[object]]) -> list[str]:
+    """A sentence for each judge that stands under one name with more than one identity."""
+    return [
+        f"Judge {name!r} has {len(identities)} identities (another model, rubric, parser or "
+        f"decoding): {_SWAPPED}, and rates by the two are not comparable."
+        for name, identities in sorted(judges.items())
+        if len(identities) > 1
+    ]
+
+
+def without_swap_warnings(warnings: Sequence[str]) -> list[str]:
+    """The other sentences: of how many identities there are, each import knew only its own."""
+    return [warning for warning in warnings if _SWAPPED not in warning]
 
 
 def text_digest(text: str) -> str:

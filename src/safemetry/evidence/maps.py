@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -241,6 +241,37 @@ class EvidenceMap(_Strict):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def judges_entry(scales: Mapping[str, Sequence[Scale]]) -> str:
+    """The entry of a map that declares judges, with what is known of each and the rest left open.
+
+    Parameters
+    ----------
+    scales
+        Judge -> the scales that its sources declare for it.
+    """
+    judges = [
+        f"{json.dumps(judge, ensure_ascii=False)}: {{{_open_scale(stated)}}}"
+        for judge, stated in scales.items()
+    ]
+    entry = f"judges: {{{', '.join(judges)}}}"
+    return f"{entry}, with safer or worse for WHICH" if "higher_is: WHICH" in entry else entry
+
+
+def _open_scale(scales: Sequence[Scale]) -> str:
+    parts = []
+    for name, unknown in (("scale_min", "LOW"), ("scale_max", "HIGH"), ("higher_is", "WHICH")):
+        stated = {getattr(scale, name) for scale in scales} - {None}
+        if len(stated) == 1:
+            value = stated.pop()
+            parts.append(f"{name}: {value if isinstance(value, str) else format(value, 'g')}")
+        elif stated or name == "higher_is":
+            parts.append(f"{name}: {unknown}")
+    return ", ".join(parts)
+
+
+_INNER: Final[Mapping[str, type[_Strict]]] = {"judges": Scale, "limits": Limits}
+
+
 def read_map(path: str | Path) -> EvidenceMap:
     """Read a map from a YAML file.
 
@@ -277,7 +308,23 @@ def make_map(content: Mapping[str, Any] | EvidenceMap, *, file: str | None = Non
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise InputError(
+                f"map entry {place}: there is no such entry",
+                file=file,
+                fix=f"the entries here are {', '.join(_entries(first['loc'][:-1]))}",
+            ) from error
         said = first["msg"].removeprefix("Value error, ")
         raise InputError(
             f"map entry {place}: {said}" if place else f"map: {said}", file=file
         ) from error
+
+
+def _entries(place: Sequence[int | str]) -> list[str]:
+    """The entries that a map knows at a place."""
+    model: type[_Strict] = FromColumn
+    if not place:
+        model = EvidenceMap
+    elif place[0] in _INNER:
+        model = _INNER[str(place[0])]
+    return list(model.model_fields)

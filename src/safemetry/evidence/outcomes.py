@@ -6,10 +6,11 @@ response and judge (or panel), with a verdict or the reason why there is none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from pathlib import PurePath
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
@@ -22,7 +23,7 @@ from safemetry.errors import InputError
 from safemetry.evidence import frames
 from safemetry.evidence.border import Instrument
 from safemetry.evidence.evidence import Evidence
-from safemetry.evidence.maps import Scale
+from safemetry.evidence.maps import Scale, judges_entry
 from safemetry.evidence.schema import KEY, RESPONSE_KEY, TIED, UNSTATED, Status
 from safemetry.evidence.success import Aggregation, SuccessRule
 from safemetry.evidence.tally import Tally
@@ -51,59 +52,104 @@ def usable_judges(evidence: Evidence, rule: SuccessRule) -> tuple[list[str], lis
     InputError
         Where no judge is left.
     """
-    usable, warnings = [], []
+    problems: dict[str, list[str]] = {}
+    usable = []
     for judge, instrument in evidence.instruments.items():
-        problem = _unusable(judge, instrument, rule)
+        problem = _problem(instrument, rule)
         if problem is None:
             usable.append(judge)
         else:
-            warnings.append(problem)
+            problems.setdefault(problem, []).append(judge)
     if usable:
-        said = [f"{warning}." for warning in warnings]
+        said = [
+            f"{_said(problem, [judge], evidence, rule)}{_to_add(problem, [judge], evidence)}."
+            for problem, judges in problems.items()
+            for judge in judges
+        ]
         return usable, [*said, *_scale_warnings(evidence, rule, usable)]
-    if not warnings:
+    if not problems:
         raise InputError(
             "there are no judgements", file=", ".join(evidence.sources), fix="check the source"
         )
-    lacking = "scores" if rule.threshold is not None else "labels"
-    undeclared = any("safer or worse" in warning for warning in warnings)
-    outside = any("both sides" in warning for warning in warnings)
-    fix = (
-        ("choose a threshold within the scale" if outside else None)
-        if undeclared or outside
-        else (
-            "use --success comply or --success non_refusal"
-            if lacking == "scores"
-            else "say from which score on a response counts, such as --success at_least:0.5"
-        )
+    raise InputError(
+        "; ".join(_said(problem, judges, evidence, rule) for problem, judges in problems.items()),
+        file=_listed(evidence.sources),
+        fix=_fix(problems, evidence),
     )
-    raise InputError("; ".join(warnings), fix=fix)
 
 
-def _unusable(judge: str, instrument: Instrument, rule: SuccessRule) -> str | None:
+_NO_LABELS: Final = "gives scores, not labels"
+_NO_SCORES: Final = "gives labels, not scores"
+_NO_DIRECTION: Final = "its direction is not declared"
+_ONE_SIDED: Final = "its scale lies on one side of the threshold"
+
+
+def _problem(instrument: Instrument, rule: SuccessRule) -> str | None:
     """Why the rule cannot read a judge, or None. A judge without any verdict is merely missing."""
-    needs_score = rule.threshold is not None
-    gives = instrument.scored if needs_score else bool(instrument.labels)
-    gives_other = bool(instrument.labels) if needs_score else instrument.scored
-    if not gives and gives_other:
-        has, lacks = ("labels", "scores") if needs_score else ("scores", "labels")
-        return f"judge {judge} gives {has}, not {lacks}, and has no rate under {rule.boundary}"
-    if needs_score and gives and instrument.scale.higher_is is None:
-        low, high = (
-            0 if instrument.scale.scale_min is None else instrument.scale.scale_min,
-            1 if instrument.scale.scale_max is None else instrument.scale.scale_max,
-        )
+    if rule.threshold is None:
+        return _NO_LABELS if instrument.scored and not instrument.labels else None
+    if not instrument.scored:
+        return _NO_SCORES if instrument.labels else None
+    if instrument.scale.higher_is is None:
+        return _NO_DIRECTION
+    return None if _divides(instrument.scale, rule.threshold) else _ONE_SIDED
+
+
+def _said(problem: str, judges: Sequence[str], evidence: Evidence, rule: SuccessRule) -> str:
+    """A problem in words, for the judges that have it."""
+    alone = len(judges) == 1
+    who = f"judge{'' if alone else 's'} {_listed(judges)}"
+    have = "has" if alone else "have"
+    if problem == _NO_DIRECTION:
         return (
-            f"nothing says whether a higher score of judge {judge} is safer or worse, so it has no "
-            f'rate; add to the map: judges: {{"{judge}": {{scale_min: {low:g}, '
-            f"scale_max: {high:g}, higher_is: worse}}}} (or safer)"
+            f"nothing says whether a higher score of {who} is safer or worse, so "
+            f"{'it has' if alone else 'they have'} no rate"
         )
-    if needs_score and gives and not _divides(instrument.scale, rule.threshold or 0.0):
+    if problem == _ONE_SIDED:
+        scale = evidence.instruments[judges[0]].scale
+        if not alone:
+            return "; ".join(_said(problem, [judge], evidence, rule) for judge in judges)
         return (
-            f"no score of judge {judge} lies on both sides of {rule.threshold:g}: its scale runs "
-            f"from {_end(instrument.scale.scale_min)} to {_end(instrument.scale.scale_max)}"
+            f"no score of {who} lies on both sides of {rule.threshold:g}: its scale runs "
+            f"from {_end(scale.scale_min)} to {_end(scale.scale_max)}"
         )
-    return None
+    verb = problem if alone else problem.replace("gives", "give")
+    return f"{who} {verb}, and {have} no rate under {rule.boundary}"
+
+
+def _to_add(problem: str, judges: Sequence[str], evidence: Evidence) -> str:
+    """What to add to the map, after a semicolon, where that helps."""
+    return f"; {_entry(judges, evidence)}" if problem == _NO_DIRECTION else ""
+
+
+def _entry(judges: Sequence[str], evidence: Evidence) -> str:
+    scales = {judge: [evidence.instruments[judge].scale] for judge in judges}
+    return f"add to the map: {judges_entry(scales)}"
+
+
+def _fix(problems: Mapping[str, Sequence[str]], evidence: Evidence) -> str:
+    """Everything that the user has to say before any judge has a rate, at once."""
+    parts = []
+    undeclared = list(problems.get(_NO_DIRECTION, ()))
+    if _NO_LABELS in problems:
+        parts.append("say from which score on a response counts, such as --success at_least:0.5")
+        undeclared += [
+            judge
+            for judge in problems[_NO_LABELS]
+            if evidence.instruments[judge].scale.higher_is is None
+        ]
+    if undeclared:
+        parts.append(_entry(undeclared, evidence))
+    if _ONE_SIDED in problems:
+        parts.append("choose a threshold within the scale")
+    if _NO_SCORES in problems and not parts:
+        parts.append("use --success comply or --success non_refusal")
+    return ", and ".join(parts)
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _divides(scale: Scale, threshold: float) -> bool:
@@ -455,7 +501,9 @@ def refuse_duplicates(evidence: Evidence) -> None:
         evidence.rows.group_by(*KEY, drop_null_keys=False)
         .agg(
             nw.len().cast(nw.Int64).alias("rows"),
+            nw.col(frames.ROW).min().alias("first_row"),
             nw.col(frames.ROW).max().alias(frames.ROW),
+            nw.col("source_file").min().alias("first_file"),
             nw.col("source_file").max().alias("source_file"),
         )
         .filter(nw.col("rows") > 1)
@@ -468,6 +516,16 @@ def refuse_duplicates(evidence: Evidence) -> None:
     if repeated:
         row = repeated[0]
         key = ", ".join(f"{name} {row[name]!r}" for name in KEY if name != "run")
+        files = _files(evidence, row["first_file"], row["source_file"])
+        # Rows of one number in files of one name stand in different folders.
+        apart = row["first_file"] != row["source_file"] or row["first_row"] == row[frames.ROW]
+        if len(files) > 1 and apart:
+            raise InputError(
+                f"hold the same run {row['run']!r}: a row for {key} stands in each",
+                file=" and ".join(files),
+                fix="leave one of them out, or where they are different runs, name them apart in "
+                "a column 'run'",
+            )
         raise InputError(
             f"duplicate key: a row for {key} was already there",
             file=row["source_file"],
@@ -476,3 +534,13 @@ def refuse_duplicates(evidence: Evidence) -> None:
             fix="remove one, or number repeated judge calls in a column 'call' and repeated "
             "responses in a column 'epoch'",
         )
+
+
+def _files(evidence: Evidence, *names: str | None) -> list[str]:
+    """The sources with these names, the names themselves where no source has them."""
+    stated = [name for name in dict.fromkeys(names) if name is not None]
+    sources = {
+        name: [source for source in evidence.sources if PurePath(source).name == name]
+        for name in stated
+    }
+    return [source for name in stated for source in sources[name] or [name]]

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from safemetry.errors import InputError, SafemetryError
-from safemetry.evidence.identity import JudgeIdentity
+from safemetry.evidence.identity import JudgeIdentity, swap_warnings
 from safemetry.evidence.maps import Scale
 from safemetry.evidence.schema import CLASSES, NAMES, OUTSIDE, RESPONSE_KEY, SCHEMA_VERSION
 from safemetry.evidence.study_commits import (
@@ -721,13 +721,7 @@ def _identity_warnings(judges: Mapping[str, Sequence[str]], commits: Sequence[Co
         for name, digests in (commit.origin.judges if commit.origin else {}).items():
             if name in known:
                 known[name].update(digests)
-    return [
-        f"Judge {name!r} has {len(digests)} identities in this study (another model, rubric, "
-        "parser or decoding): a swapped judge under the same name is a new judge, and rates by "
-        "the two are not comparable."
-        for name, digests in sorted(known.items())
-        if len(digests) > 1
-    ]
+    return swap_warnings(known)
 
 
 def said_classes(classes: Sequence[str], outside: Sequence[str]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from safemetry.claims import Claim, require_comparable
 from safemetry.errors import InputError, ScopeMismatchError
 from safemetry.evidence.evidence import Evidence, as_evidence, distinct
+from safemetry.evidence.identity import JudgeIdentity, by_judge
 from safemetry.evidence.maps import EvidenceMap
 from safemetry.evidence.schema import UNSTATED
 from safemetry.evidence.success import SuccessRule
@@ -246,7 +247,8 @@ def compare_rates(
     InputError
         Where a side is not there, or holds several targets.
     ScopeMismatchError
-        Where the two sides differ in anything but the target or the run.
+        Where the two sides differ in anything but the target or the run, such as in the identity
+        of a judge.
     """
     chosen = settings or _settings(options)
     whole = None if data is None else as_evidence(data, evidence_map)
@@ -341,6 +343,7 @@ class _Comparing:
             if key in self.candidate.claims and key[0] in _COMPARED
         ]
         self._warn_of_one_sided()
+        self._refuse_swapped({key[1] for key in keys})
         comparisons = [self._compare(key, rng) for key in keys]
         if not comparisons:
             judges = [
@@ -369,6 +372,36 @@ class _Comparing:
             if alone:
                 shown = ", ".join(alone[:6]) + (f" and {len(alone) - 6} more" * (len(alone) > 6))
                 self.warnings.append(f"Only the {name} has, so not compared: {shown}.")
+
+    def _refuse_swapped(self, judges: Collection[str]) -> None:
+        """Refuse two sides that different judges of one name have judged.
+
+        Where it is not known who judged which side, a warning says so.
+
+        Raises
+        ------
+        ScopeMismatchError
+            Naming the parts of the judge that differ.
+        """
+        sides = [side.evidence for side in (self.baseline, self.candidate)]
+        both = sides[0].instruments.keys() & sides[1].instruments.keys()
+        # A panel stands under no judge's name, and any of them may be one of it.
+        alone = both if any(judge not in both for judge in judges) else both.intersection(judges)
+        known = [by_judge(side.identities) for side in sides]
+        for judge in sorted(alone):
+            first, second = (
+                {one.digest: one for one in side.get(judge, [JudgeIdentity(judge)])}
+                for side in known
+            )
+            unstated = JudgeIdentity(judge).digest
+            if first.keys() == second.keys() and len(first) == 1:
+                continue
+            if not first.keys() & second.keys() and unstated not in first | second:
+                raise ScopeMismatchError(_swapped(judge, first.values(), second.values()))
+            self.warnings.append(
+                f"Whether one and the same judge {judge!r} judged both sides is not known: the "
+                "difference may be one between judges."
+            )
 
     def _compare(self, key: tuple[Any, ...], rng: np.random.Generator) -> Comparison:
         first, second = self.baseline.claims[key], self.candidate.claims[key]
@@ -499,6 +532,22 @@ class _Matched:
     candidate: FloatArray
     cluster: Any
     unpaired: int
+
+
+def _swapped(
+    judge: str, first: Iterable[JudgeIdentity], second: Iterable[JudgeIdentity]
+) -> dict[str, tuple[object, object]]:
+    """The parts in which the identities of two sides differ."""
+    parts: dict[str, tuple[object, object]] = {}
+    for part in fields(JudgeIdentity):
+        stated = tuple(
+            " or ".join(sorted({str(getattr(one, part.name) or "not stated") for one in side}))
+            for side in (first, second)
+        )
+        if stated[0] != stated[1]:
+            parts[f"{part.name} of judge {judge!r}"] = (stated[0], stated[1])
+    digests = [" or ".join(sorted(one.digest for one in side)) for side in (first, second)]
+    return parts or {f"identity of judge {judge!r}": (digests[0], digests[1])}
 
 
 def _names(baseline: Evidence, candidate: Evidence) -> tuple[str, str]:

@@ -183,7 +183,7 @@ def _unsaid(evidence: Evidence, table: pa.Table) -> list[str]:
             said.append(
                 f"Nothing says which end of the scores of judge {judge} is better, which a record "
                 "has to say of each figure: its judgements are written without one. Declare it in "
-                f'the map: judges: {{"{judge}": {{higher_is: worse}}}} (or safer).'
+                f'the map: judges: {{"{judge}": {{higher_is: WHICH}}}}, safer or worse.'
             )
     by_label = [judge for judge, i in evidence.instruments.items() if i.labels]
     mine = table.filter(pc.is_in(table["judge"], pa.array(by_label, pa.string())))

@@ -155,6 +155,8 @@ def convert(reader: Reader, source: Source, evidence_map: EvidenceMap) -> Conver
     """
     try:
         return reader.read(source, evidence_map)
+    except InputError as error:
+        raise error.at(source.shown) from error
     except SafemetryError:
         raise
     except Exception as error:

@@ -146,7 +146,7 @@ def lines_of(record: Record) -> Source | None:
     kind, named = record.details.get("format"), record.details.get("file_path")
     if not isinstance(named, str) or not named.strip():
         raise _bad_reference(record, "names no file with the lines of its samples")
-    if kind not in {"jsonl", None}:
+    if kind is not None and kind != "jsonl":
         raise _bad_reference(
             record, f"keeps the lines of its samples as {str(kind)[:40]!r}, and only jsonl is read"
         )
@@ -182,11 +182,14 @@ def _stays(path: Path, record: Record) -> bool:
     return path.resolve().parent == record.source.path.parent.resolve()
 
 
-def _bad_reference(record: Record, problem: str, *, fix: str | None = None) -> InputError:
+def _bad_reference(
+    record: Record, problem: str, *, column: str | None = None, fix: str | None = None
+) -> InputError:
+    place = "detailed_evaluation_results"
     return InputError(
         problem,
         file=record.source.shown,
-        column="detailed_evaluation_results",
+        column=f"{place}.{column}" if column else place,
         fix=fix or "export the record again",
     )
 
@@ -302,9 +305,17 @@ def _files(root: Path, most: int) -> Iterator[Path]:
 
 
 def changed(part: Part) -> str | None:
-    """What the record says of the bytes of its lines that is not so, as a clause."""
+    """What the record says of the bytes of its lines that is not so, as a clause.
+
+    Raises
+    ------
+    InputError
+        Where the record names its kind of checksum by something else than a text.
+    """
     details: Any = (part.record.details if part.record else None) or {}
     algorithm, stated = details.get("hash_algorithm"), details.get("checksum")
+    if part.record and algorithm is not None and not isinstance(algorithm, str):
+        raise _bad_reference(part.record, "is no text", column="hash_algorithm")
     if algorithm not in {"sha256", "md5"} or not isinstance(stated, str) or part.lines.is_remote:
         return None
     digest = hashlib.new(algorithm, usedforsecurity=False)

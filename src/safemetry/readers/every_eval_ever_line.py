@@ -221,6 +221,12 @@ def _kept(metadata: Mapping[str, Any], score: float) -> dict[str, Any]:
             columns[column.name] = column.default
         elif column.type == WHOLE:
             columns[column.name] = _whole(value, column.name, f"metadata.{column.name}")
+        elif isinstance(value, Mapping | list):
+            raise InputError(
+                "holds a list or an object",
+                column=f"metadata.{column.name}",
+                fix="export it again",
+            )
         else:
             columns[column.name] = encodable(str(value), f"metadata.{column.name}")
     for name, known in (("status", Status), ("reason", Reason), ("intent", Intent)):
@@ -248,7 +254,7 @@ def _kept_score(
         return score if holds else None
     try:
         value = finite(float(stated))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = None
     if value is None:
         raise InputError("is no number", column=f"metadata.{words.SCORE}", fix="export it again")

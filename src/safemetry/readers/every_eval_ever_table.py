@@ -121,6 +121,8 @@ class Judgements:
 
     def first_lines(self) -> dict[tuple[str, int], ResponseKey]:
         """File and row of the first line of each response -> key of the response."""
+        if not self.rows:
+            return {}
         table = self.table()
         names = ("run", "target", "item", "epoch")
         places: dict[tuple[Any, ...], tuple[str, int]] = {}

@@ -29,7 +29,9 @@ def encodable(value: str, column: str) -> str:
         value.encode()
     except UnicodeEncodeError:
         raise InputError(
-            "holds half of a surrogate pair, which is no text", column=column
+            "holds half of a surrogate pair, which is no text",
+            column=column,
+            fix="mend the text, or leave it out",
         ) from None
     return value
 

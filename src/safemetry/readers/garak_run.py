@@ -193,17 +193,25 @@ def _threshold_warnings(runs: Sequence[Run]) -> Iterator[str]:
     if not unstated:
         return
     bounds = fitting_threshold(unstated)
-    if bounds is None or bounds[0] < DEFAULT_THRESHOLD <= bounds[1]:
+    if bounds is None:
+        yield (
+            "The report does not state eval_threshold, and no threshold fits its own counts; "
+            f"garak's default counts a score of {DEFAULT_THRESHOLD:g} or more as a hit, as the "
+            f"success rule at_least:{DEFAULT_THRESHOLD:g} does."
+        )
+    elif bounds[0] < DEFAULT_THRESHOLD <= bounds[1]:
         yield (
             f"The report does not state eval_threshold; garak's default counts a score of "
             f"{DEFAULT_THRESHOLD:g} or more as a hit, as the success rule "
             f"at_least:{DEFAULT_THRESHOLD:g} does."
         )
     else:
+        above, up_to = bounds
+        fitting = f"above {above:g} and up to {up_to:g}" if above < up_to else f"of {up_to:g}"
         yield (
             f"The report does not state eval_threshold, and its own counts do not fit garak's "
-            f"default of {DEFAULT_THRESHOLD:g}: they fit a threshold above {bounds[0]:g} and up to "
-            f"{bounds[1]:g}; use a success rule in that range, such as at_least:{bounds[1]:g}."
+            f"default of {DEFAULT_THRESHOLD:g}: they fit a threshold {fitting}; use a success rule "
+            f"in that range, such as at_least:{up_to:g}."
         )
 
 
@@ -221,7 +229,7 @@ def implied_rule(runs: Sequence[Run]) -> SuccessRule | None:
 def fitting_threshold(runs: Sequence[Run]) -> tuple[float, float] | None:
     """(above, up to): the thresholds under which every summary of garak fits its scores.
 
-    None where no threshold fits them all, or where no summary can be compared.
+    None where none on the scale fits them all; the whole scale where no summary can be compared.
     """
     above, up_to = -np.inf, np.inf
     for run in runs:
@@ -236,7 +244,8 @@ def fitting_threshold(runs: Sequence[Run]) -> tuple[float, float] | None:
             if summary.fails > 0:
                 up_to = min(up_to, float(scores[summary.fails - 1]))
     # Where nothing passed or nothing failed, one end is the end of the scale.
-    return (max(above, 0.0), min(up_to, 1.0)) if above < up_to else None
+    up_to = min(up_to, 1.0)
+    return (max(above, 0.0), up_to) if above < up_to else None
 
 
 def _summary_warnings(runs: Sequence[Run]) -> Iterator[str]:

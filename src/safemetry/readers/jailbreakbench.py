@@ -181,7 +181,10 @@ class _Artifact:
         given = self._parameters.get("method_parameters")
         if isinstance(given, Mapping) and given:
             settings["attack_parameters"] = {
-                self._method: {str(key): _short(value) for key, value in given.items()}
+                self._method: {
+                    encodable(str(key), "parameters.method_parameters"): _short(value)
+                    for key, value in given.items()
+                }
             }
         return settings
 

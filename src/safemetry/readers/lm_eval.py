@@ -206,7 +206,7 @@ class _Samples:
         self._line_epoch.append(epoch)
         for metric, value in metrics.items():
             judge = _Judge(metric, place)
-            score, outcome = self._verdict(metric, value)
+            score, outcome = self._verdict(value)
             self._of_line.append(len(self._line_row) - 1)
             self._judge.append(self._judges.setdefault(judge, len(self._judges)))
             self._score.append(score)
@@ -278,16 +278,12 @@ class _Samples:
         self._said["repeated"] += epoch > 1
         return place, epoch
 
-    def _verdict(self, metric: str, value: Any) -> tuple[float, int]:
+    def _verdict(self, value: Any) -> tuple[float, int]:
         number = finite(value)
         if number is None:
             if value is None or (isinstance(value, float) and math.isnan(value)):
                 return 0.0, _NOT_COMPUTED
             return 0.0, _OUT_OF_SCALE if isinstance(value, int | float) else _NO_NUMBER
-        scale = _SCALES.get(metric)
-        # A scale that the map declares is held by the border, which refuses what lies outside.
-        if scale is not None and not self._map.judges and not 0 <= number <= 1:
-            return 0.0, _OUT_OF_SCALE
         return number, _OK
 
     # --- the end of the file ------------------------------------------------------------------
@@ -297,8 +293,9 @@ class _Samples:
         if not len(self._line_row) and not self._skipped:
             raise self._nothing_read()
         self.target, self._origin = target_of(self._source, self._map, self._results)
-        dropped = self._drop_parts()
         names = self._judge_names()
+        self._mark_out_of_scale(names)
+        dropped = self._drop_parts()
         table = self._table(names)
         judged = list(dict.fromkeys(table["judge"].to_pylist()))
         scales = {
@@ -347,6 +344,18 @@ class _Samples:
             self._skipped[_WITHOUT_SCORE] += lost
         names = (known.metric for known, left in zip(self._judges, out, strict=True) if left)
         return list(dict.fromkeys(names))
+
+    def _mark_out_of_scale(self, names: Mapping[_Judge, str]) -> None:
+        """Take away scores outside the range of their metric: the map's, else the harness's."""
+        judge, score = np.asarray(self._judge), np.asarray(self._score)
+        outcome = np.asarray(self._outcome)  # shares its memory with the array
+        for known, index in self._judges.items():
+            fixed = _SCALES.get(known.metric)
+            if fixed is None:
+                continue
+            low, high = _limits(self._map.scale(names[known]), fixed)
+            outside = (score < low) | (score > high)
+            outcome[(judge == index) & (outcome == _OK) & outside] = _OUT_OF_SCALE
 
     def _judge_names(self) -> dict[_Judge, str]:
         """Judge -> its name in the table: the metric, and the filter where there is one."""
@@ -459,6 +468,13 @@ class _Samples:
             if known.metric in _SCALES and (outcome[rows] == _OK).all():
                 named = self._filter_name(known.filter)
                 yield Mean(known.metric, named, float(score[rows].mean()), int(rows.sum()))
+
+
+def _limits(declared: Scale, fixed: Scale) -> tuple[float, float]:
+    """The range of a score: what a map declares of it, else what the harness fixes."""
+    low = fixed.scale_min if declared.scale_min is None else declared.scale_min
+    high = fixed.scale_max if declared.scale_max is None else declared.scale_max
+    return -math.inf if low is None else low, math.inf if high is None else high
 
 
 def _taken(values: Sequence[Any], indices: Any) -> pa.Array:

@@ -186,6 +186,8 @@ def _unrecognised(source: Source, evidence_map: EvidenceMap) -> InputError:
     """Why no reader takes a file, with the place where a table is damaged."""
     if kind_of_table(source, evidence_map.encoding) is None:
         error = not_a_table(source)
+        if not source.head.strip():
+            return InputError(error.problem, file=source.shown, fix="name another file")
         said = f"no reader recognises it: it {error.problem}"
         return InputError(
             said if error.problem.startswith("is ") else error.problem,

@@ -16,6 +16,7 @@ from typing import IO, Any, Final
 import pyarrow as pa
 
 from safemetry.errors import InputError
+from safemetry.readers.fields import encodable
 from safemetry.readers.source import HEAD_BYTES, Source, finite
 
 STARTS: Final = ("starting journal", "starting run", "starting calibration run")
@@ -237,21 +238,28 @@ class Summaries:
     announced: dict[str, int] = field(default_factory=dict)
 
     def learn(self, entry: Mapping[str, Any]) -> None:
-        """Take an entry that holds a figure or says what it is made of."""
+        """Take an entry that holds a figure or says what it is made of.
+
+        Raises
+        ------
+        InputError
+            Where one of its names holds what UTF-8 cannot.
+        """
         message = entry["message"]
-        test, sut = entry.get("test"), entry.get("sut")
         if message == "hazard info":
             tests = entry.get("tests")
             if isinstance(tests, list) and all(isinstance(name, str) for name in tests):
-                self.tests[str(entry.get("benchmark")), str(entry.get("hazard"))] = tests
+                self.tests[_named(entry, "benchmark"), _named(entry, "hazard")] = [
+                    encodable(name, "tests") for name in tests
+                ]
         elif message in {"hazard scored", "hazard calibrated"}:
-            self.hazards.append(
-                {name: entry.get(name) for name in ("benchmark", "hazard", "sut", "score")}
-            )
+            named = {name: _named(entry, name) for name in ("benchmark", "hazard", "sut")}
+            sut = None if entry.get("sut") is None else named["sut"]
+            self.hazards.append({**named, "sut": sut, "score": entry.get("score")})
         elif message == "test scored" and type(entry.get("items_finished")) is int:
-            self.finished[str(sut), str(test)] = entry["items_finished"]
+            self.finished[_named(entry, "sut"), _named(entry, "test")] = entry["items_finished"]
         elif message == "using test items" and type(entry.get("using")) is int:
-            self.announced[str(test)] = entry["using"]
+            self.announced[_named(entry, "test")] = entry["using"]
 
     def hazard_of(self, test: str) -> str | None:
         """The hazard that a test belongs to, where it is one."""
@@ -318,3 +326,8 @@ class Summaries:
         if tests is None or any(self.hazard_of(test) is None for test in tests):
             return None
         return tests
+
+
+def _named(entry: Mapping[str, Any], column: str) -> str:
+    """What an entry calls a benchmark, hazard, test or target, as text."""
+    return encodable(str(entry.get(column)), column)

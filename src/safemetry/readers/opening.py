@@ -15,9 +15,17 @@ import pyarrow as pa
 from safemetry.errors import InputError
 from safemetry.evidence import border
 from safemetry.evidence.engine import connect, thread_limit
-from safemetry.evidence.evidence import CONTEXT_NAMES, Evidence, assemble
+from safemetry.evidence.evidence import (
+    CONTEXT_NAMES,
+    JUDGED_WHERE,
+    Evidence,
+    JudgedWhere,
+    assemble,
+    groups,
+)
 from safemetry.evidence.frames import from_arrow
-from safemetry.evidence.maps import EvidenceMap, FromColumn, Scale, make_map
+from safemetry.evidence.identity import JudgeIdentity, by_judge
+from safemetry.evidence.maps import EvidenceMap, FromColumn, Scale, judges_entry, make_map
 from safemetry.evidence.schema import JUDGEMENTS, NAMES, Intent
 from safemetry.evidence.study import Study
 from safemetry.evidence.success import SuccessRule
@@ -142,6 +150,7 @@ def read_evidence(
     said = [*_left_out([item for item in opened if isinstance(item, LeftOut)])]
     if readable and kind is None:
         said += installed_readers().warnings()
+    evidence = evidence.warning_of_swaps()
     return replace(evidence, warnings=(*said, *evidence.warnings), threads=thread_limit(engine))
 
 
@@ -266,6 +275,8 @@ def open_study(
             for row in study.table(engine, "targets").to_arrow_table().to_pylist()
             if row.get("settings")
         }
+        identities = by_judge(record.identity for record in records)
+        judged_by = _judged_by(study, identities, engine)
     rules = {
         str(commit.origin.other_options.get("default_rule", "comply"))
         for commit in commits
@@ -276,9 +287,34 @@ def open_study(
         evidence,
         warnings=(*warnings, *evidence.warnings),
         default_rule=SuccessRule.parse(rules.pop()) if len(rules) == 1 else SuccessRule(),
-        identities=tuple(record.identity for record in records),
+        identities=tuple(identity for stated in identities.values() for identity in stated),
+        judged_by=judged_by,
         targets=targets,
     )
+
+
+def _judged_by(
+    study: Study,
+    identities: Mapping[str, Sequence[JudgeIdentity]],
+    engine: duckdb.DuckDBPyConnection,
+) -> dict[JudgedWhere, frozenset[str]]:
+    """Run, target and judge -> the identities that may have judged there, of swapped judges."""
+    swapped = {
+        name: frozenset(identity.digest for identity in stated)
+        for name, stated in identities.items()
+        if len(stated) > 1
+    }
+    if not swapped:
+        return {}
+    judgements = study.table(engine, "judgements").project("run, target, judge, judge_identity")
+    found: dict[JudgedWhere, frozenset[str]] = {}
+    for run, target, judge, digest in judgements.distinct().fetchall():
+        if judge in swapped:
+            # A source that states two identities does not say which of them judged a row.
+            digests = swapped[judge] if digest is None else frozenset({digest})
+            where = (run, target, judge)
+            found[where] = found.get(where, frozenset()) | digests
+    return found
 
 
 def _items(study: Study, evidence_map: EvidenceMap, engine: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -343,7 +379,6 @@ def _joined(parts: Sequence[Evidence], engine: duckdb.DuckDBPyConnection) -> Evi
         Where they order their classes differently, or a judge has two scales.
     """
     first = parts[0]
-    instruments: dict[str, border.Instrument] = {}
     tables = []
     for part in parts:
         if (part.map.classes, part.map.outside) != (first.map.classes, first.map.outside):
@@ -352,8 +387,8 @@ def _joined(parts: Sequence[Evidence], engine: duckdb.DuckDBPyConnection) -> Evi
                 f"{first.sources[0]} {', '.join(first.map.classes)}",
                 fix="give both the same classes in the map",
             )
-        for judge, instrument in part.instruments.items():
-            instruments[judge] = _merged(judge, instruments.get(judge), instrument)
+    instruments = _instruments(parts)
+    for part in parts:
         with noticing_damage(part.sources[0]):
             tables.append(part.rows.collect("pyarrow").to_arrow().cast(JUDGEMENTS))
     joined = assemble(
@@ -363,15 +398,52 @@ def _joined(parts: Sequence[Evidence], engine: duckdb.DuckDBPyConnection) -> Evi
         sources=[name for part in parts for name in part.sources],
     )
     targets, differing = _settings(parts)
+    identities = _identities(parts)
     warnings = dict.fromkeys(warning for part in parts for warning in part.warnings)
     rules = {part.default_rule for part in parts}
     return replace(
         joined,
         warnings=(*warnings, *differing, *joined.warnings),
         default_rule=rules.pop() if len(rules) == 1 else SuccessRule(),
-        identities=tuple({i.digest: i for part in parts for i in part.identities}.values()),
+        identities=tuple(identity for stated in identities.values() for identity in stated),
+        judged_by=_judged_by_parts(parts, identities),
         targets=targets,
     )
+
+
+def _identities(parts: Sequence[Evidence]) -> dict[str, list[JudgeIdentity]]:
+    """Judge -> its identities; where a source states none, its name alone beside those of others.
+
+    A study keeps a judge without an identity by its name too.
+    """
+    stated = by_judge(identity for part in parts for identity in part.identities)
+    silent = [
+        JudgeIdentity(judge)
+        for part in parts
+        for judge in sorted(part.instruments.keys() & stated.keys())
+        if judge not in by_judge(part.identities)
+    ]
+    return by_judge([*(one for several in stated.values() for one in several), *silent])
+
+
+def _judged_by_parts(
+    parts: Sequence[Evidence], identities: Mapping[str, Sequence[JudgeIdentity]]
+) -> dict[JudgedWhere, frozenset[str]]:
+    """Run, target and judge -> the identities that may have judged there, of swapped judges."""
+    swapped = {name for name, stated in identities.items() if len(stated) > 1}
+    found: dict[JudgedWhere, frozenset[str]] = {}
+    for part in parts:
+        if not swapped & part.instruments.keys():
+            continue
+        own = by_judge(part.identities)
+        for row in groups(part.rows, JUDGED_WHERE).to_pylist():
+            where = (row["run"], row["target"], row["judge"])
+            if where[2] not in swapped:
+                continue
+            stated = own.get(where[2]) or [JudgeIdentity(where[2])]
+            digests = part.judged_by.get(where) or {identity.digest for identity in stated}
+            found[where] = found.get(where, frozenset()) | digests
+    return found
 
 
 def _settings(parts: Sequence[Evidence]) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
@@ -388,16 +460,44 @@ def _settings(parts: Sequence[Evidence]) -> tuple[dict[str, Mapping[str, Any]], 
     ]
 
 
-def _merged(
-    judge: str, known: border.Instrument | None, new: border.Instrument
-) -> border.Instrument:
-    if known is None:
-        return new
-    if known.scale != new.scale:
+def _instruments(parts: Sequence[Evidence]) -> dict[str, border.Instrument]:
+    """The judges of all sources.
+
+    Raises
+    ------
+    InputError
+        Where a judge has two scales, naming all such judges with a source of each scale.
+    """
+    instruments: dict[str, border.Instrument] = {}
+    first: dict[str, str] = {}
+    scales: dict[str, list[Scale]] = {}
+    clashes: dict[str, str] = {}
+    for part in parts:
+        source = ", ".join(part.sources)
+        for judge, new in part.instruments.items():
+            scales.setdefault(judge, []).append(new.scale)
+            known = instruments.get(judge)
+            if known is None:
+                instruments[judge], first[judge] = new, source
+            elif known.scale == new.scale:
+                instruments[judge] = _merged(known, new)
+            else:
+                clashes.setdefault(
+                    judge,
+                    f"judge {judge!r} has two scales, {_said(known.scale)} in {first[judge]} and "
+                    f"{_said(new.scale)} in {source}",
+                )
+    if clashes:
+        stanza = judges_entry({judge: scales[judge] for judge in clashes})
         raise InputError(
-            f"judge {judge!r} has two scales, {_said(known.scale)} and {_said(new.scale)}",
-            fix="declare one under judges in the map, or read the sources one by one",
+            "; ".join(clashes.values()),
+            fix=f"declare one in the map, {stanza}, or read the sources one by one",
         )
+    return instruments
+
+
+def _merged(known: border.Instrument, new: border.Instrument) -> border.Instrument:
+    """A judge of two sources."""
     return replace(
         known,
         labels=known.labels | new.labels,
@@ -414,5 +514,5 @@ def _higher(one: int | None, other: int | None) -> int | None:
 
 
 def _said(scale: Scale) -> str:
-    stated = {name: value for name, value in scale.model_dump().items() if value}
+    stated = {name: value for name, value in scale.model_dump().items() if value not in (None, {})}
     return ", ".join(f"{name} {value}" for name, value in stated.items()) or "one undeclared"

@@ -37,6 +37,8 @@ _PARTS: Final = frozenset(
 """What an identifier says beside the parameters: names, digests of PyRIT, its description."""
 
 _MODEL_NAMES: Final = ("underlying_model_name", "model_name")
+_SHOWN: Final = (*_MODEL_NAMES, "score_aggregator")
+"""Parameters that are carried out as they are written."""
 _DECODING: Final = ("temperature", "top_p")
 _ROLES: Final = ("scorer_type", "score_aggregator")
 
@@ -120,11 +122,14 @@ def component_of(stored: Any, column: str, depth: int = 0) -> Component | None:
     name = _first_text(stored, _NAMES)
     if name is None:
         return None
-    encodable(name, column)
     params = {key: value for key, value in stored.items() if key not in _PARTS}
     for extra in ("params", "scorer_specific_params"):
         if isinstance(stored.get(extra), Mapping):
             params |= stored[extra]
+    version = _first_text(stored, ("pyrit_version",))
+    for shown in (name, version, *(params.get(key) for key in _SHOWN)):
+        if isinstance(shown, str):
+            encodable(shown, column)
     slots = stored.get("children")
     inside = dict(slots) if isinstance(slots, Mapping) else {}
     for old, slot in (("sub_identifier", "sub_scorers"), ("target_info", "prompt_target")):
@@ -138,7 +143,7 @@ def component_of(stored: Any, column: str, depth: int = 0) -> Component | None:
     return Component(
         name,
         _first_text(stored, _MODULES) or "",
-        _first_text(stored, ("pyrit_version",)),
+        version,
         {key: value for key, value in params.items() if value not in (None, "")},
         children,
     )

@@ -161,6 +161,14 @@ class _Reading:
                 file=self._source.shown,
                 fix="name the file that PyRIT wrote (pyrit.db in its data folder)",
             )
+        if _SCORES not in self._tables:
+            raise InputError(
+                f"is incomplete: it has no table {_SCORES}, in which every release of PyRIT keeps "
+                "its verdicts",
+                file=self._source.shown,
+                column=_SCORES,
+                fix="name the file that PyRIT wrote, or copy it again",
+            )
         known = ", ".join(f"{key} (PyRIT {release})" for key, release in VERSIONS.items())
         if _VERSION_TABLE not in self._tables:
             # Such a schema has to name targets on each piece, or it is none that is known.
@@ -286,8 +294,6 @@ class _Reading:
 
     def _read_scores(self) -> None:
         """Scores of message pieces belong to the rows of those; others are rows of their own."""
-        if _SCORES not in self._tables:
-            return
         rows = {piece.id: piece.row for piece in self._memory.pieces}
         failed: set[int] = set()
         for decoded in self._records(_SCORES, self._columns(_SCORES)):
@@ -325,7 +331,10 @@ def _json(cell: str, name: str) -> Any:
         return json.loads(cell, parse_constant=lambda _: None)
     except (ValueError, RecursionError) as error:
         said = " ".join(str(error).split())[:100]
-        raise InputError(f"is not valid JSON ({said})", column=name) from error
+        problem = f"is not valid JSON ({said})"
+        if isinstance(error, RecursionError):
+            problem = "is nested too deeply"
+        raise InputError(problem, column=name) from error
 
 
 def _why_unplaced(record: Mapping[str, Any]) -> str:

@@ -123,7 +123,8 @@ def _versions(entry: Any) -> set[str]:
         for name in _IDENTIFIERS
         if isinstance(stated := holder.get(name), Mapping)
     )
-    return {version[:40] for version in found if isinstance(version, str)}
+    # Names of unknown releases are shown, whatever they hold.
+    return {ascii(version[:40])[1:-1] for version in found if isinstance(version, str)}
 
 
 def _is_known(version: str) -> bool:

@@ -53,6 +53,9 @@ _FILLERS: Final = {
 _REFUSED_UNREAD: Final = "Refusal detected"
 """What PyRIT's scorer of refusals says of a blocked response, without asking its model."""
 
+_LARGEST: Final = 2**31
+"""No conversation has as many messages."""
+
 RESPONSE: Final = "assistant"
 ROLES: Final = frozenset({"system", "developer", "user", RESPONSE, "simulated_assistant", "tool"})
 ASKING: Final = "user"
@@ -296,7 +299,7 @@ def piece_of(record: Mapping[str, Any], row: int, wanted: Wanted) -> Piece:
     if role not in ROLES:
         raise InputError(f"unknown role {role[:40]!r}", column="role", fix=_one_of(ROLES))
     sequence = record.get("sequence")
-    if type(sequence) is not int:
+    if type(sequence) is not int or abs(sequence) > _LARGEST:
         raise InputError("is no whole number", column="sequence", fix="export it again")
     error = _text_or_none(record, "response_error") or NO_ERROR
     if error not in ERRORS:
@@ -329,6 +332,8 @@ def piece_of(record: Mapping[str, Any], row: int, wanted: Wanted) -> Piece:
 def _request_of(record: Mapping[str, Any]) -> str:
     """Digest of what was asked: of a file its contents, where known, since paths are random."""
     kind = record.get("original_value_data_type")
+    if kind is not None and not isinstance(kind, str):
+        raise InputError("is no text", column="original_value_data_type", fix="export it again")
     stated = record.get("original_value_sha256")
     if kind not in {None, "text"} and isinstance(stated, str):
         return digest_of(stated)

@@ -86,8 +86,8 @@ def meaning_warnings(
         if is_number:
             yield (
                 f"{name}: its class does not fix which end of its score is safe; say so in the "
-                f'map: judges: {{"{name}": {{scale_min: 0, scale_max: 1, higher_is: worse}}}} '
-                "(or safer)."
+                f'map: judges: {{"{name}": {{scale_min: 0, scale_max: 1, higher_is: WHICH}}}} '
+                "with safer or worse for WHICH."
             )
         elif judge.decided_by is not None:
             yield (

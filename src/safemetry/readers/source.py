@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -241,7 +242,18 @@ class Source:
                 fix="export it again",
             ) from error
         except (ValueError, RecursionError) as error:
-            raise InputError(f"is not valid JSON ({error})", file=self.shown) from error
+            raise self._not_json(error) from error
+
+    def _not_json(self, error: Exception, *, line: int | None = None) -> InputError:
+        """The error for text that JSON's grammar allows, or nearly so, and that is not read."""
+        fix = "export it again" if line is None else "export it again, or remove the line"
+        problem = f"is not valid JSON ({error})"
+        if isinstance(error, RecursionError):
+            problem = "is nested too deeply"
+        elif "set_int_max_str_digits" in str(error):
+            problem = f"holds a number of more than {sys.get_int_max_str_digits():,} digits"
+            fix = "write it as a text, or export it again"
+        return InputError(problem, file=self.shown, line=line, fix=fix)
 
     def read_lines(self) -> Iterator[tuple[int, bytes]]:
         """Lines with their numbers from 1, blank lines left out.
@@ -300,9 +312,7 @@ class Source:
                 fix="export it again, or remove the line",
             ) from error
         except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"is not valid JSON ({error})", file=self.shown, line=number
-            ) from error
+            raise self._not_json(error, line=number) from error
 
 
 def finite(value: Any) -> float | None:

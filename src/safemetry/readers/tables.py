@@ -18,6 +18,7 @@ from safemetry.readers.csv_table import (
 from safemetry.readers.json_lines import json_line_batches, read_json_lines, sample_json_lines
 from safemetry.readers.parquet import parquet_batches, read_parquet, sample_parquet
 from safemetry.readers.source import HEAD_BYTES, Source
+from safemetry.readers.sqlite_file import MAGIC as SQLITE
 from safemetry.readers.table import Sample, Table
 
 if TYPE_CHECKING:
@@ -158,6 +159,9 @@ def not_a_table(source: Source) -> InputError:
         fix = "write its records one a line, or say what it is with --as"
     elif head.startswith(_COMPRESSED):
         problem, fix = "is compressed", "unpack it first"
+    elif head.startswith(SQLITE):
+        problem = "is an SQLite database, of which only those of PyRIT are read"
+        fix = "export its judgements as CSV, or add --as pyrit if PyRIT wrote it"
     elif head.startswith(b"PK"):
         problem = "is a zip archive or a spreadsheet"
         fix = "unpack it first, or save the sheet as CSV"

@@ -24,7 +24,7 @@ class InstrumentsSection:
     order = 600
 
     def make(self, context: ReportContext) -> Part | None:
-        """A table of judges; the settings of targets on demand."""
+        """A table of judges, a row for each identity; the settings of targets on demand."""
         evidence = context.evidence
         known = by_judge(evidence.identities)
         blocks: list[Block] = [
@@ -44,8 +44,7 @@ class InstrumentsSection:
                 tuple(
                     _judge(name, instrument, identity)
                     for name, instrument in sorted(evidence.instruments.items())
-                    for identity in sorted(known.get(name, ()), key=lambda one: one.digest)
-                    or [None]
+                    for identity in _identities(known.get(name, ()))
                 ),
             ),
         ]
@@ -67,6 +66,13 @@ class InstrumentsSection:
 def _unstated(judges: Sequence[str]) -> str:
     who = "the judge" if len(judges) == 1 else f"{len(judges)} judges"
     return f"Which checkpoint, rubric and settings {who} had: the source does not state them."
+
+
+def _identities(stated: Sequence[JudgeIdentity]) -> Sequence[JudgeIdentity | None]:
+    """The identities of a judge, a row for each; one row too where none is stated."""
+    if not stated:
+        return [None]
+    return sorted(stated, key=lambda identity: identity.digest)
 
 
 def _judge(
