@@ -97,6 +97,26 @@ def test_a_structure_gives_dimensions_with_their_names_and_correlation(assert_so
     assert read["factor_correlations"][0][1] == pytest.approx(realised, abs=0.15)
 
 
+def test_a_general_dimension_stands_beside_the_groups(assert_sound):
+    matrix, _ = codes(150, 40)
+    structure = {str(item + 1): ("north", "south")[item % 2] for item in range(40)}
+    result = calibrate(make_responses(matrix), structure=structure, general=True)
+    read = assert_sound(result)
+    assert read["dimensions"] == ["general", "north", "south"]
+    assert read["factor_correlations"][0][1:] == [0.0, 0.0]
+    # One trait made all responses, so the general slopes carry nearly all of it.
+    slopes = np.abs(result.item_parameters.slopes).mean(axis=0)
+    assert slopes[0] > 2 * slopes[1:].max()
+
+
+def test_other_learned_priors_are_tried_in_several_dimensions():
+    matrix, _ = codes(100, 30, dims=2)
+    result = calibrate(make_responses(matrix), dims=2, restarts=1)
+    rows = {row["prior"]: row for row in result.prior_sensitivity}
+    assert rows["default"]["largest_probability_change"] < 1e-9
+    assert rows["tight"]["largest_probability_change"] > 0.01
+
+
 def test_explored_dimensions_are_turned_to_simple_structure(assert_sound):
     matrix, _ = codes(200, 40, dims=2)
     result = calibrate(make_responses(matrix), dims=2, rotation="varimax")
@@ -181,6 +201,7 @@ def test_a_bad_prior_is_one_error(tmp_path, text, said):
         ({"dims": 0}, "0 dimensions"),
         ({"dims": 2, "structure": {"1": "a"}}, "a structure has its own dimensions"),
         ({"dims": 2, "model": "grm"}, "model grm has one dimension only"),
+        ({"general": True}, "a general dimension stands beside those of a structure"),
         ({"ability": "guess"}, "there is no ability 'guess'"),
     ],
 )

@@ -55,6 +55,9 @@ _ROTATIONS: Final = ("oblimin", "quartimin", "varimax", "promax", "geomin", "non
     help="Column of the items, or FILE:COL, that names the dimension of each.",
 )
 @click.option(
+    "--general", is_flag=True, help="With --structure: a general dimension too (bifactor)."
+)
+@click.option(
     "--rotation",
     type=click.Choice(_ROTATIONS),
     default="oblimin",
@@ -111,6 +114,7 @@ def calibrate(
         priors=read_priors(prior),
         dims=options["dims"],
         structure=column_of(evidence, structure, "item") if structure else None,
+        general=options["general"],
         structure_name=structure,
         ability=options["ability"],
         rotation=options["rotation"],
@@ -131,7 +135,7 @@ def _tables(finding: CalibrationFinding) -> list[Table]:
     tables = [_abilities(finding), _items(finding)]
     if len(finding.dimensions) > 1:
         tables.append(_correlations(finding))
-    elif finding.prior_sensitivity is not None:
+    if finding.prior_sensitivity is not None:
         tables.append(_sensitivity(finding))
     return tables
 
@@ -204,22 +208,28 @@ def _correlations(finding: CalibrationFinding) -> Table:
 def _sensitivity(finding: CalibrationFinding) -> Table:
     from safemetry.cli.output import Column, table
 
+    several = len(finding.dimensions) > 1
+    shown: tuple[tuple[str, str, int], ...] = (
+        (
+            ("log-likelihood", "loglik", 1),
+            ("mean change of a probability", "rms_probability_change", 3),
+            ("largest", "largest_probability_change", 3),
+        )
+        if several
+        else (
+            ("log-likelihood", "loglik", 1),
+            ("rank correlation", "ability_rank_correlation", 3),
+            ("largest change", "largest_ability_change", 2),
+            ("mean a", "mean_slope", 2),
+        )
+    )
     made = table(
         "The same fit with other priors",
         Column("priors"),
-        Column("log-likelihood", "right"),
-        Column("rank correlation", "right"),
-        Column("largest change", "right"),
-        Column("mean a", "right"),
+        *(Column(header, "right") for header, _, _ in shown),
     )
     for row in finding.prior_sensitivity or ():
-        made.add_row(
-            row["prior"],
-            _number(row["loglik"], 1),
-            _number(row["ability_rank_correlation"], 3),
-            _number(row["largest_ability_change"]),
-            _number(row["mean_slope"]),
-        )
+        made.add_row(row["prior"], *(_number(row[key], digits) for _, key, digits in shown))
     return made
 
 

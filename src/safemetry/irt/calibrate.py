@@ -26,10 +26,10 @@ from safemetry.irt.parameters import BoolArray, FloatArray, ItemModel, ItemParam
 from safemetry.irt.priors import ItemPriors
 from safemetry.irt.responses import MISSING, Responses, make_responses
 from safemetry.irt.rotation import standardised_loadings
-from safemetry.irt.sensitivity import prior_sensitivity
+from safemetry.irt.sensitivity import dimensional_sensitivity, prior_sensitivity
 from safemetry.irt.settings import CalibrationSettings
 from safemetry.irt.store import responses_digest
-from safemetry.irt.structure import Structure, make_structure
+from safemetry.irt.structure import Structure, bifactor, make_structure
 
 _SENSITIVITY_CELLS: Final = 2_000_000
 _CONSTANT: Final = "every target gave the same response"
@@ -224,17 +224,21 @@ def _in_several_dimensions(
 ) -> CalibrationFinding:
     dims = _dimensions(responses, settings)
     exact = settings.priors is not None
-    fit = fit_multidimensional(
-        responses,
-        dims,
-        DimensionalSettings(
-            model=settings.model,
-            method="quadrature" if exact else "variational",
-            priors=_normal(settings.priors),
-            restarts=settings.restarts,
-            seed=settings.seed,
-        ),
+    how = DimensionalSettings(
+        model=settings.model,
+        method="quadrature" if exact else "variational",
+        priors=_normal(settings.priors),
+        restarts=settings.restarts,
+        seed=settings.seed,
     )
+    fit = fit_multidimensional(responses, dims, how)
+    table, why = None, {}
+    if not settings.sensitivity:
+        why["prior_sensitivity"] = "not asked for"
+    elif exact:
+        why["prior_sensitivity"] = "the fit has the priors that were given, and no learned one"
+    else:
+        table = dimensional_sensitivity(responses, dims, fit, how)
     parameters, abilities, covariance, loadings, correlations = _turned(fit, settings)
     return CalibrationFinding(
         settings={
@@ -265,8 +269,8 @@ def _in_several_dimensions(
         bic_n=float(len(responses.targets)),
         bic_responses=fit.bic("responses"),
         converged=fit.converged,
-        prior_sensitivity=None,
-        why={"prior_sensitivity": "computed in one dimension only"}
+        prior_sensitivity=table,
+        why=why
         | (
             {}
             if fit.loglik is not None
@@ -280,7 +284,21 @@ def _in_several_dimensions(
 def _dimensions(responses: Responses, settings: CalibrationSettings) -> int | Structure:
     if settings.structure is None:
         return settings.dims
+    if settings.general:
+        return bifactor(responses.items, _one_group_each(settings.structure))
     return make_structure(responses.items, settings.structure)
+
+
+def _one_group_each(structure: Mapping[str, str | tuple[str, ...]]) -> dict[str, str]:
+    groups = {}
+    for item, named in structure.items():
+        if not isinstance(named, str) and len(named) != 1:
+            raise InputError(
+                f"item {item!r} has {len(named)} groups",
+                fix="give each item one group beside the general dimension",
+            )
+        groups[item] = named if isinstance(named, str) else named[0]
+    return groups
 
 
 def _normal(priors: ItemPriors | None) -> ItemPriors | None:

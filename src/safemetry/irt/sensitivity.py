@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from safemetry.errors import InputError
+from safemetry.irt.dimensional import fit_multidimensional
+from safemetry.irt.dimensional_settings import DimensionalSettings
+from safemetry.irt.hierarchy import HierarchicalPrior
 from safemetry.irt.marginal import UnidimensionalFit, fit_unidimensional
+from safemetry.irt.multidimensional import MultidimensionalFit
 from safemetry.irt.priors import NO_PRIORS, ItemPriors, LogNormal, Normal
 from safemetry.irt.responses import Responses
+from safemetry.irt.structure import Structure
 
 ALTERNATIVES: Final[Mapping[str, ItemPriors]] = {
     "none": NO_PRIORS,
@@ -55,6 +61,54 @@ def prior_sensitivity(
         {"prior": name, **_compared(responses, fit, priors, allow_negative=allow_negative)}
         for name, priors in ALTERNATIVES.items()
     )
+
+
+DIMENSIONAL_ALTERNATIVES: Final[Mapping[str, HierarchicalPrior]] = {
+    "tight": HierarchicalPrior(slope_sd=0.1, intercept_sd=0.5, weight=1_000.0),
+    "one kind of items": HierarchicalPrior(components=1),
+    "default": HierarchicalPrior(),
+    "wide": HierarchicalPrior(slope_sd=1.0, intercept_sd=3.0, weight=1.0),
+}
+"""Learned priors in several dimensions, from nearly fixed to nearly free."""
+
+
+def dimensional_sensitivity(
+    responses: Responses,
+    dims: int | Structure,
+    fit: MultidimensionalFit,
+    settings: DimensionalSettings,
+) -> tuple[dict[str, Any], ...]:
+    """Refit in several dimensions with other learned priors, and compare the predictions.
+
+    Axes of two explorations are not comparable, but what they predict is.
+
+    Parameters
+    ----------
+    responses, dims, settings
+        What `fit` was fitted to, and how, by the variational method.
+    fit
+        The fit to compare with.
+
+    Returns
+    -------
+    tuple of dict
+        For each alternative: the log-likelihood, and the root mean square and the largest change of
+        a predicted probability.
+    """
+    mine = fit.probabilities()
+    rows = []
+    for name, prior in DIMENSIONAL_ALTERNATIVES.items():
+        other = fit_multidimensional(responses, dims, replace(settings, priors=prior))
+        change = other.probabilities() - mine
+        row = {
+            "prior": name,
+            "loglik": other.loglik,
+            "rms_probability_change": float(np.sqrt(np.square(change).mean())),
+            "largest_probability_change": float(np.abs(change).max()),
+            "converged": other.converged,
+        }
+        rows.append(row | ({} if other.loglik is not None else {"why": {"loglik": "not computed"}}))
+    return tuple(rows)
 
 
 def _compared(

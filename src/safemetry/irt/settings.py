@@ -36,6 +36,8 @@ class CalibrationSettings:
         Number of dimensions of an exploratory fit.
     structure
         Item -> its dimension or dimensions, for a confirmatory fit.
+    general
+        Whether all items load on a general dimension beside their own, uncorrelated (bifactor).
     structure_name
         Where the structure is from, for the record.
     ability
@@ -55,6 +57,7 @@ class CalibrationSettings:
     priors: ItemPriors | None = None
     dims: int = 1
     structure: Mapping[str, str | tuple[str, ...]] | None = None
+    general: bool = False
     structure_name: str | None = None
     ability: AbilityMethod = "map"
     rotation: str = "oblimin"
@@ -68,6 +71,10 @@ class CalibrationSettings:
             raise InputError(f"{self.dims} dimensions are asked for", fix="ask for one at least")
         if self.structure is not None and self.dims > 1:
             raise InputError("a structure has its own dimensions", fix="leave out --dims")
+        if self.general and self.structure is None:
+            raise InputError(
+                "a general dimension stands beside those of a structure", fix="give --structure"
+            )
         if self.ability not in {"map", "eap", "wle"}:
             raise InputError(f"there is no ability {self.ability!r}", fix="use map, eap or wle")
 
@@ -83,6 +90,7 @@ class CalibrationSettings:
             "model": str(self.model),
             "dims": self.dims,
             "structure": self.structure_name,
+            "general": self.general,
             "rotation": None if self.one_dimension or self.structure is not None else self.rotation,
             "ability": self.ability if self.one_dimension else "eap",
             "allow_negative": self.allow_negative,
