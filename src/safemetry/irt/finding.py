@@ -227,7 +227,7 @@ class CalibrationFinding(Finding):
         return ability_forest(
             self.targets,
             self.abilities[:, 0],
-            self.ability_errors[:, 0].filled(0.0),
+            self.ability_errors[:, 0],
             axis=self.dimensions[0],
         )
 

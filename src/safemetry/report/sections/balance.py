@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
-from safemetry.claims import Claim, percent
+from safemetry.claims import Claim, count, percent
 from safemetry.report.blocks import (
     Block,
     Cell,
@@ -55,10 +55,10 @@ _RATE_OF: Final = {
     "rewarded_rate": "share of rewarded responses",
 }
 _MEANING: Final = {
-    "attack_success_rate": "of harmful items went through",
-    "over_refusal_rate": "of benign items were not answered",
-    "refusal_rate": "of contested items were refused",
-    "rewarded_rate": "of responses were as the benchmark wants them",
+    "attack_success_rate": "harmful items went through",
+    "over_refusal_rate": "benign items were not answered",
+    "refusal_rate": "contested items were refused",
+    "rewarded_rate": "responses were as the benchmark wants them",
 }
 
 
@@ -267,16 +267,18 @@ def _facts(board: Board, *, titled: bool) -> Iterator[Fact]:
         low = min(claims, key=lambda claim: claim.estimate or 0.0)
         high = max(claims, key=lambda claim: claim.estimate or 0.0)
         if len(claims) == 1:
-            value, counted, who = percent(high.estimate or 0.0), "", ""
+            value, tries, counted, who = percent(high.estimate or 0.0), _tries(high), "", ""
         else:
             worst = _furthest(metric, claims)
             value = f"{percent(low.estimate or 0.0)} to {percent(high.estimate or 0.0)}"
+            tries = f"{_tries(low)} to {_tries(high)}"
             counted = f" ({_counted(board)})"
             who = f" ({_who(worst, several=len(board.judges) > 1)})"
         yield Fact(
             name + METRICS[metric],
             value,
-            f"{_MEANING[metric]}{counted}; the true rate may be {_how_bad(metric, claims)}{who}",
+            f"{tries} {_MEANING[metric]}{counted}; the true rate may be "
+            f"{_how_bad(metric, claims)}{who}",
         )
     widest = _widest(board)
     if widest is not None:
@@ -285,9 +287,14 @@ def _facts(board: Board, *, titled: bool) -> Iterator[Fact]:
             name + "Judges differ",
             _apart(low.estimate or 0.0, high.estimate or 0.0),
             f"{_RATE_OF[low.metric]} of {name_of(low.scope.target, _IN_FACT)}: "
-            f"{percent(low.estimate or 0.0)} under {name_of(low.scope.judge, _IN_FACT)}, "
-            f"{percent(high.estimate or 0.0)} under {name_of(high.scope.judge, _IN_FACT)}",
+            f"{_tries(low)} ({percent(low.estimate or 0.0)}) under "
+            f"{name_of(low.scope.judge, _IN_FACT)}, {_tries(high)} "
+            f"({percent(high.estimate or 0.0)}) under {name_of(high.scope.judge, _IN_FACT)}",
         )
+
+
+def _tries(claim: Claim) -> str:
+    return f"{count(claim.events)} of {count(claim.trials)}"
 
 
 def _who(claim: Claim, *, several: bool) -> str:
@@ -373,10 +380,18 @@ def _headlines(board: Board, *, titled: bool) -> Iterator[Headline]:
         low, high = widest
         yield Headline(
             "The judges differ",
-            f"The {_RATE_OF[metric]} of {name_of(low.scope.target)} is "
-            f"{percent(low.estimate or 0.0)} under {name_of(low.scope.judge)} and "
-            f"{percent(high.estimate or 0.0)} under {name_of(high.scope.judge)}.",
+            f"The {_RATE_OF[metric]} of {name_of(low.scope.target)} is {_stated(low)} under "
+            f"{name_of(low.scope.judge)} and {_stated(high)} under {name_of(high.scope.judge)} "
+            f"(intervals at {100 * low.level:g}%, success {low.scope.success}).",
         )
+
+
+def _stated(claim: Claim) -> str:
+    """A rate within a sentence, with what must stand beside it."""
+    low, high = claim.interval or (0.0, 1.0)
+    lost = f", {claim.missing.total:,} more without a verdict" if claim.missing.total else ""
+    interval = f"{percent(low)} to {percent(high)}"
+    return f"{percent(claim.estimate or 0.0)} ({_tries(claim)}, {interval}{lost})"
 
 
 def _under(board: Board, ranked: int) -> str:

@@ -130,7 +130,7 @@ def _forest(finding: CalibrationFinding) -> Figure:
         return ability_forest(
             names,
             finding.abilities[order, 0],
-            finding.ability_errors[order, 0].filled(0.0),
+            finding.ability_errors[order, 0],
             width=width,
         )
 
