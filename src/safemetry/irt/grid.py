@@ -22,6 +22,9 @@ REACH = 6.5
 FINE = 0.9
 """Spacing of the final lattice, in standard deviations of the narrowest posterior."""
 
+ROUGH = 1.7
+"""Spacing of the first steps (relative error about 2e-3)."""
+
 COARSE = 1.3
 """Spacing while parameters are still far from the optimum (relative error about 2e-5)."""
 

@@ -20,6 +20,7 @@ from safemetry.irt.grid import (
     COARSE,
     FINE,
     REACH,
+    ROUGH,
     TAIL,
     Lattice,
     Posterior,
@@ -43,6 +44,10 @@ LEAST_INNER = 1e-3
 NEAR = 5.0
 SLACK = 1e-12
 COARSE_ERROR = 2e-5  # of a target's log-evidence on the coarse lattice
+COARSE_GAIN = 100.0  # expected gain of a step below which the coarse lattice is used
+FINE_GAIN = 0.01
+ALIGNED = 0.9  # cosine of two steps that may be extrapolated
+FASTEST_RATIO = 0.9
 LATTICE_GAIN = 1e-3
 NEWTON_SHARE = 1e-4  # of the tolerance: one more step costs little and doubles the digits
 HALF_LATTICE_ERROR = 0.06
@@ -120,7 +125,7 @@ class _Search:
     node_factor: float
     low: float = -REACH
     high: float = REACH
-    share: float = COARSE
+    share: float = ROUGH
     trace: list[TraceEntry] = field(default_factory=list)
 
     def lattice(self) -> Lattice:
@@ -196,7 +201,7 @@ def _expand_and_step(search: _Search, cycles: int, *, until: float) -> bool:
     """Parameter-expanded EM until a step is expected to add less than `until`."""
     layout, penalty, cells = search.layout, search.penalty, search.cells
     origin, step = search.working, np.zeros_like(search.working)
-    best, refused = -np.inf, 0
+    best, refused, jumped = -np.inf, 0, False
     for cycle in range(cycles):
         lattice, log_likelihood = search.evaluate(search.working)
         shift, log_scale = population_step(
@@ -223,16 +228,39 @@ def _expand_and_step(search: _Search, cycles: int, *, until: float) -> bool:
         natural = layout.natural(working)
         gradient, information = cells.expected(natural, posterior)
         gradient, information = layout.to_working(gradient, information, natural, exact=False)
-        step, gain = _item_steps(search, working, gradient, information)
+        latest, gain = _item_steps(search, working, gradient, information)
+        further = 1.0 if jumped else _extrapolation(latest, step)
+        step, jumped = further * latest, further > 1.0
+        step *= layout.longest_step(working, step)
         search.record("em", loglik, objective, gain, lattice.nodes.size)
         origin, search.working = working, layout.clipped(working + step)
         search.follow(posterior)
-        if search.share != FINE and gain < max(NEAR, until) * 20:
-            search.share = FINE
+        share = _share(gain, until)
+        if share < search.share:
+            search.share = share
             best = -np.inf  # another lattice, another rounding of the objective
         elif 0 <= gain < until and cycle > 0:
             return True
     return False
+
+
+def _extrapolation(step: FloatArray, before: FloatArray) -> float:
+    """How far to go where steps shrink in one direction (Aitken's delta squared).
+
+    Steps in the same direction, each `ratio` times the one before, add up to 1 / (1 - ratio) times
+    the first.
+    """
+    length, along = float((before * before).sum()), float((step * before).sum())
+    ratio = along / length if length > 0 else 0.0
+    aligned = along > ALIGNED * np.sqrt(length * float((step * step).sum()))
+    return 1 / (1 - min(ratio, FASTEST_RATIO)) if aligned and ratio > 0 else 1.0
+
+
+def _share(gain: float, until: float) -> float:
+    """Spacing that a step's gain deserves: far from the optimum a rough integral will do."""
+    if gain < max(FINE_GAIN, until):
+        return FINE
+    return COARSE if gain < max(COARSE_GAIN, until) else ROUGH
 
 
 def _item_steps(

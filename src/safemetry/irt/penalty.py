@@ -76,10 +76,11 @@ class Penalty:
         if not self.layout.tied:
             columns.append(exists * self.layout.natural(working)[0])
         design = np.stack(columns)
-        curvature = np.einsum("ksj,lsj->kl", design, design) / self.priors.intercept.sd**2
+        flat = design.reshape(len(design), -1)
+        curvature = flat @ flat.T / self.priors.intercept.sd**2
         curvature[1:, 1:] += 1 / DRIFT_SD**2
         steps = working[part] * exists
-        sums = np.einsum("ksj,sj->k", design, steps) / self.priors.intercept.sd**2
+        sums = flat @ steps.ravel() / self.priors.intercept.sd**2
         coefficients = np.linalg.solve(curvature, sums)
         residual = steps - np.tensordot(coefficients, design, 1)
         drift = float(coefficients[1]) if len(coefficients) > 1 else 0.0

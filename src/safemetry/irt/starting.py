@@ -37,33 +37,30 @@ def starting_values(
         Of the working coordinates.
     """
     highest = np.maximum(layout.categories - 1, 1)
-    counts, sums = np.zeros(codes.shape[1]), np.zeros(codes.shape[1])
+    counts, covariance = np.zeros(codes.shape[1]), np.zeros(codes.shape[1])
     reached = np.zeros((layout.steps, codes.shape[1]))
     blocks = [slice(at, at + ROW_BLOCK) for at in range(0, len(codes), ROW_BLOCK)]
     for part in blocks:
-        block, share = codes[part], weights[part]
-        counts += share @ (block >= 0)
+        seen, share = (codes[part] >= 0).astype(np.float64), weights[part]
+        counts += share @ seen
         for step in range(layout.steps):
-            reached[step] += share @ (block > step)
-    sums = reached.sum(axis=0)
-    centre = (sums + 0.5) / (counts * highest + 1)
+            reached[step] += share @ (codes[part] > step).astype(np.float64)
+    centre = (reached.sum(axis=0) + 0.5) / (counts * highest + 1)
     spread = np.clip(centre * (1 - centre), 1e-3, None)
     total = np.empty(len(codes))
     precision = np.empty(len(codes))
     for part in blocks:
-        seen = (codes[part] >= 0).astype(np.float64)
-        residual = codes[part] * seen / highest - centre * seen
+        seen, points = _seen_and_points(codes[part])
         precision[part] = seen @ spread
-        total[part] = residual.sum(axis=1)
+        total[part] = points @ (1 / highest) - seen @ centre
     ability = total / np.sqrt(np.maximum(precision, 1e-12))
     ability -= np.average(ability, weights=weights)
     deviation = float(np.sqrt(np.average(ability**2, weights=weights)))
     ability /= deviation if deviation > 0 else 1.0
-    covariance = np.zeros(codes.shape[1])
     for part in blocks:
-        seen = (codes[part] >= 0).astype(np.float64)
-        residual = codes[part] * seen / highest - centre * seen
-        covariance += (ability[part] * weights[part]) @ residual
+        seen, points = _seen_and_points(codes[part])
+        share = ability[part] * weights[part]
+        covariance += share @ points / highest - (share @ seen) * centre
     slopes = covariance / np.maximum(counts * spread, 1e-12)
     slopes = np.clip(slopes, -3.0 if layout.signed else 0.2, 3.0)
     if layout.tied:
@@ -80,6 +77,11 @@ def starting_values(
     found *= layout.exists
     most = float((precision / spread.mean()).max()) * float((slopes**2 * spread).mean())
     return layout.clipped(found), float(1 / np.sqrt(1 + most))
+
+
+def _seen_and_points(block: NDArray[np.int8]) -> tuple[FloatArray, FloatArray]:
+    """Ones where a cell is observed, and its code with 0 where it is not."""
+    return (block >= 0).astype(np.float64), np.maximum(block, 0).astype(np.float64)
 
 
 def flat_start(working: FloatArray, layout: Layout) -> FloatArray:
