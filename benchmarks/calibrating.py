@@ -11,12 +11,12 @@ import numpy as np
 from benchmarks.dimensions import CORRELATIONS
 from benchmarks.timing import Row, compare
 
-from safemetry.irt.dimensional import fit_multidimensional
-from safemetry.irt.dimensional_settings import DimensionalSettings
-from safemetry.irt.marginal import fit_unidimensional
+from safemetry.irt.multidimensional.fit import fit_multidimensional
+from safemetry.irt.multidimensional.settings import DimensionalSettings
 from safemetry.irt.priors import NO_PRIORS
 from safemetry.irt.responses import MISSING, Responses, make_responses
 from safemetry.irt.structure import make_structure
+from safemetry.irt.unidimensional.marginal import fit_unidimensional
 
 FACTORS = np.repeat([0, 1, 2], [199, 99, 100])
 SPARSE = (5_000, 20_000, 0.1)

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from safemetry.irt.crossvalidation import cross_validate, split_responses
-from safemetry.irt.dimensional_settings import DimensionalSettings
+from safemetry.irt.multidimensional.crossvalidation import cross_validate, split_responses
+from safemetry.irt.multidimensional.settings import DimensionalSettings
+from safemetry.irt.multidimensional.variational import fit_variational
 from safemetry.irt.responses import Responses, make_responses
-from safemetry.irt.variational import fit_variational
 
 BASE = (81, 398, 3)
 GROWTH = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from safemetry.errors import InputError
-from safemetry.irt.dependence import (
+from safemetry.irt.diagnostics.dependence import (
     dependent_pairs,
     mean_corrected,
     pair_fit,

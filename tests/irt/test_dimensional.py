@@ -10,11 +10,15 @@ import pytest
 from scipy.special import expit
 
 from safemetry.errors import InputError
-from safemetry.irt.crossvalidation import best_restarts, cross_validate, split_responses
-from safemetry.irt.dimensional import count_parameters, fit_multidimensional
-from safemetry.irt.dimensional_settings import DimensionalSettings
-from safemetry.irt.hierarchy import HierarchicalPrior
-from safemetry.irt.integration import LikelihoodKind
+from safemetry.irt.multidimensional.crossvalidation import (
+    best_restarts,
+    cross_validate,
+    split_responses,
+)
+from safemetry.irt.multidimensional.fit import count_parameters, fit_multidimensional
+from safemetry.irt.multidimensional.hierarchy import HierarchicalPrior
+from safemetry.irt.multidimensional.integration import LikelihoodKind
+from safemetry.irt.multidimensional.settings import DimensionalSettings
 from safemetry.irt.priors import ItemPriors, Normal
 from safemetry.irt.responses import make_responses
 from safemetry.irt.structure import bifactor, make_structure

@@ -14,9 +14,9 @@ from safemetry.irt.information_criteria import (
     exploratory_parameters,
     likelihood_ratio,
 )
-from safemetry.irt.marginal import fit_unidimensional
 from safemetry.irt.parameters import ItemModel
 from safemetry.irt.priors import NO_PRIORS
+from safemetry.irt.unidimensional.marginal import fit_unidimensional
 
 
 @pytest.fixture(scope="module")

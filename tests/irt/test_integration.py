@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, logsumexp
 
-from safemetry.irt import integration
-from safemetry.irt.integration import LikelihoodKind, integrate
+from safemetry.irt.multidimensional import integration
+from safemetry.irt.multidimensional.integration import LikelihoodKind, integrate
 from safemetry.irt.responses import make_responses
 
 

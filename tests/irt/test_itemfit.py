@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from safemetry.errors import InputError
-from safemetry.irt.itemfit import estimated_parameters, holm, summed_score_fit
+from safemetry.irt.diagnostics.itemfit import estimated_parameters, holm, summed_score_fit
+from safemetry.irt.diagnostics.summed import score_distribution, scores_without_each
 from safemetry.irt.parameters import ItemParameters, category_probabilities
 from safemetry.irt.responses import make_responses
-from safemetry.irt.summed import score_distribution, scores_without_each
 
 
 def by_enumeration(chances, left_out=None):

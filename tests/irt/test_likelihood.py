@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from safemetry.irt.category_likelihood import CategoryCells
-from safemetry.irt.grid import (
+from safemetry.irt.parameters import ItemModel, ItemParameters, category_probabilities
+from safemetry.irt.unidimensional.category_likelihood import CategoryCells
+from safemetry.irt.unidimensional.grid import (
     FINE,
     Lattice,
     discretisation_error,
     make_lattice,
     make_posterior,
 )
-from safemetry.irt.likelihood import LogisticCells, chance_table
-from safemetry.irt.parameters import ItemModel, ItemParameters, category_probabilities
+from safemetry.irt.unidimensional.likelihood import LogisticCells, chance_table
 
 STEP = 1e-5
 

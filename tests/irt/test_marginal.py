@@ -10,13 +10,7 @@ import pytest
 
 from safemetry.errors import InputError
 from safemetry.irt.ability import ability_posterior, estimate_abilities
-from safemetry.irt.calibration_data import prepare
-from safemetry.irt.category_likelihood import CategoryCells
-from safemetry.irt.coordinates import Layout
-from safemetry.irt.grid import make_lattice, make_posterior
-from safemetry.irt.marginal import fit_unidimensional
 from safemetry.irt.parameters import ItemModel, ItemParameters, expected_scores
-from safemetry.irt.penalty import Penalty
 from safemetry.irt.priors import (
     NO_PRIORS,
     Beta,
@@ -26,7 +20,13 @@ from safemetry.irt.priors import (
     Normal,
 )
 from safemetry.irt.responses import make_responses
-from safemetry.irt.uncertainty import item_covariance
+from safemetry.irt.unidimensional.calibration_data import prepare
+from safemetry.irt.unidimensional.category_likelihood import CategoryCells
+from safemetry.irt.unidimensional.coordinates import Layout
+from safemetry.irt.unidimensional.grid import make_lattice, make_posterior
+from safemetry.irt.unidimensional.marginal import fit_unidimensional
+from safemetry.irt.unidimensional.penalty import Penalty
+from safemetry.irt.unidimensional.uncertainty import item_covariance
 
 LOWER = ItemPriors(slope=None, intercept=None, lower=LogitNormal(-1.5, 3.0))
 
@@ -314,7 +314,7 @@ def test_held_out_responses_of_a_safety_benchmark(shared):
 
 
 def test_too_few_steps_are_said(oracle, monkeypatch):
-    monkeypatch.setattr("safemetry.irt.optimise.MOST_CYCLES", 1)
+    monkeypatch.setattr("safemetry.irt.unidimensional.optimise.MOST_CYCLES", 1)
     fit = fit_unidimensional(oracle.responses("LSAT7"), ItemModel.THREE_PL, NO_PRIORS)
     assert not fit.converged
     assert any("did not converge" in warning for warning in fit.warnings)

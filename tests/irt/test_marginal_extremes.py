@@ -7,10 +7,10 @@ import pytest
 
 from safemetry.errors import InputError
 from safemetry.irt.ability import estimate_abilities
-from safemetry.irt.marginal import fit_unidimensional
 from safemetry.irt.parameters import ItemModel
 from safemetry.irt.priors import NO_PRIORS, ItemPriors, LogNormal, Normal
 from safemetry.irt.responses import make_responses
+from safemetry.irt.unidimensional.marginal import fit_unidimensional
 
 MODELS = ["rasch", "1pl", "2pl", "3pl", "4pl", "grm"]
 SIGNED = ItemPriors(slope=Normal(1.0, 1.0))

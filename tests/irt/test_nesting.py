@@ -9,9 +9,9 @@ import pytest
 from scipy.special import expit
 
 from safemetry.errors import InputError
-from safemetry.irt.dimensional import fit_multidimensional
-from safemetry.irt.dimensional_settings import DimensionalSettings
-from safemetry.irt.nesting import find_nesting_failures, is_nested
+from safemetry.irt.diagnostics.nesting import find_nesting_failures, is_nested
+from safemetry.irt.multidimensional.fit import fit_multidimensional
+from safemetry.irt.multidimensional.settings import DimensionalSettings
 from safemetry.irt.responses import make_responses
 from safemetry.irt.structure import bifactor, make_structure
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from safemetry.irt import quadrature
+from safemetry.irt.multidimensional import quadrature
+from safemetry.irt.multidimensional.quadrature import QuadratureStart, fit_quadrature
 from safemetry.irt.priors import Normal
-from safemetry.irt.quadrature import QuadratureStart, fit_quadrature
 from safemetry.irt.responses import make_responses
 
 MASK = np.array([[True, False]] * 6 + [[False, True]] * 6 + [[True, True]] * 2)

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from safemetry.irt.ability import estimate_abilities
-from safemetry.irt.marginal import fit_unidimensional
 from safemetry.irt.parameters import ItemModel
 from safemetry.irt.priors import NO_PRIORS
 from safemetry.irt.responses import Responses, make_responses
+from safemetry.irt.unidimensional.marginal import fit_unidimensional
 
 
 def draw(targets, items, rng, observed=1.0):

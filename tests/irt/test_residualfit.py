@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from safemetry.errors import InputError
+from safemetry.irt.diagnostics.residualfit import infit_outfit
 from safemetry.irt.parameters import ItemParameters
-from safemetry.irt.residualfit import infit_outfit
 from safemetry.irt.responses import make_responses
 
 

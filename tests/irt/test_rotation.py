@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from safemetry.errors import InputError
-from safemetry.irt.criteria import geomin, oblimin, varimax
-from safemetry.irt.rotation import rotate, standardised_loadings
+from safemetry.irt.multidimensional.criteria import geomin, oblimin, varimax
+from safemetry.irt.multidimensional.rotation import rotate, standardised_loadings
 
 
 def read_table(path: Path) -> np.ndarray:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from safemetry.irt import uncertainty
-from safemetry.irt.coordinates import Layout
-from safemetry.irt.grid import make_lattice, make_posterior
-from safemetry.irt.likelihood import LogisticCells
-from safemetry.irt.marginal import fit_unidimensional
 from safemetry.irt.parameters import ItemModel
-from safemetry.irt.penalty import Penalty
 from safemetry.irt.priors import NO_PRIORS, ItemPriors
-from safemetry.irt.uncertainty import dense_information, item_covariance
+from safemetry.irt.unidimensional import uncertainty
+from safemetry.irt.unidimensional.coordinates import Layout
+from safemetry.irt.unidimensional.grid import make_lattice, make_posterior
+from safemetry.irt.unidimensional.likelihood import LogisticCells
+from safemetry.irt.unidimensional.marginal import fit_unidimensional
+from safemetry.irt.unidimensional.penalty import Penalty
+from safemetry.irt.unidimensional.uncertainty import dense_information, item_covariance
 
 
 def setting(responses, model, priors):

@@ -13,8 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from safemetry.errors import InputError
-from safemetry.irt.category_likelihood import CategoryCells, asymptote_curves, graded_curves
-from safemetry.irt.grid import (
+from safemetry.irt.parameters import BoolArray, FloatArray, IntArray, ItemModel, ItemParameters
+from safemetry.irt.responses import Responses
+from safemetry.irt.unidimensional.category_likelihood import (
+    CategoryCells,
+    asymptote_curves,
+    graded_curves,
+)
+from safemetry.irt.unidimensional.grid import (
     REACH,
     Lattice,
     Posterior,
@@ -22,9 +28,7 @@ from safemetry.irt.grid import (
     make_lattice,
     make_posterior,
 )
-from safemetry.irt.likelihood import Cells, LogisticCells
-from safemetry.irt.parameters import BoolArray, FloatArray, IntArray, ItemModel, ItemParameters
-from safemetry.irt.responses import Responses
+from safemetry.irt.unidimensional.likelihood import Cells, LogisticCells
 
 METHODS = ("eap", "map", "wle")
 WIDE = 10.0

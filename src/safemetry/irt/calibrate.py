@@ -16,20 +16,20 @@ from safemetry.evidence.ordinal import ordinal_matrix
 from safemetry.evidence.success import SuccessRule
 from safemetry.findings import resolved
 from safemetry.irt.ability import estimate_abilities
-from safemetry.irt.dimensional import fit_multidimensional
-from safemetry.irt.dimensional_settings import DimensionalSettings
+from safemetry.irt.diagnostics.sensitivity import dimensional_sensitivity, prior_sensitivity
 from safemetry.irt.finding import CalibrationFinding
 from safemetry.irt.information_criteria import criteria
-from safemetry.irt.marginal import fit_unidimensional
-from safemetry.irt.multidimensional import MultidimensionalFit
+from safemetry.irt.multidimensional.fit import fit_multidimensional
+from safemetry.irt.multidimensional.result import MultidimensionalFit
+from safemetry.irt.multidimensional.rotation import standardised_loadings
+from safemetry.irt.multidimensional.settings import DimensionalSettings
 from safemetry.irt.parameters import BoolArray, FloatArray, ItemModel, ItemParameters
 from safemetry.irt.priors import ItemPriors
 from safemetry.irt.responses import MISSING, Responses, make_responses
-from safemetry.irt.rotation import standardised_loadings
-from safemetry.irt.sensitivity import dimensional_sensitivity, prior_sensitivity
 from safemetry.irt.settings import CalibrationSettings
 from safemetry.irt.store import responses_digest
 from safemetry.irt.structure import Structure, bifactor, make_structure
+from safemetry.irt.unidimensional.marginal import fit_unidimensional
 
 _SENSITIVITY_CELLS: Final = 2_000_000
 _CONSTANT: Final = "every target gave the same response"

@@ -9,10 +9,10 @@ import numpy as np
 from scipy.stats import chi2
 
 from safemetry.errors import InputError
-from safemetry.irt.marginal import UnidimensionalFit, fit_unidimensional
 from safemetry.irt.parameters import ItemModel, category_probabilities
 from safemetry.irt.priors import NO_PRIORS
 from safemetry.irt.responses import MISSING, Responses
+from safemetry.irt.unidimensional.marginal import UnidimensionalFit, fit_unidimensional
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

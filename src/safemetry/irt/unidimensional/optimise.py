@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from safemetry.irt.coordinates import Layout
-from safemetry.irt.grid import (
+from safemetry.irt.parameters import BoolArray, FloatArray
+from safemetry.irt.unidimensional.coordinates import Layout
+from safemetry.irt.unidimensional.grid import (
     COARSE,
     FINE,
     REACH,
@@ -28,11 +29,10 @@ from safemetry.irt.grid import (
     make_lattice,
     make_posterior,
 )
-from safemetry.irt.likelihood import Cells
-from safemetry.irt.parameters import BoolArray, FloatArray
-from safemetry.irt.penalty import Penalty
-from safemetry.irt.population import population_step
-from safemetry.irt.uncertainty import dense_information
+from safemetry.irt.unidimensional.likelihood import Cells
+from safemetry.irt.unidimensional.penalty import Penalty
+from safemetry.irt.unidimensional.population import population_step
+from safemetry.irt.unidimensional.uncertainty import dense_information
 
 NEWTON_COST = 3e9
 CHEAP_PARAMETERS = 200

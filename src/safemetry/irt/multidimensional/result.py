@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from safemetry.irt.integration import LikelihoodKind
-from safemetry.irt.moments import chances, log_odds_moments
+from safemetry.irt.multidimensional.integration import LikelihoodKind
+from safemetry.irt.multidimensional.moments import chances, log_odds_moments
+from safemetry.irt.multidimensional.rotation import (
+    RotatedLoadings,
+    Rotation,
+    rotate,
+    standardised_loadings,
+)
 from safemetry.irt.parameters import BoolArray, FloatArray, ItemParameters
-from safemetry.irt.rotation import RotatedLoadings, Rotation, rotate, standardised_loadings
 from safemetry.irt.structure import Structure
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from safemetry.errors import InputError
-from safemetry.irt.hierarchy import HierarchicalPrior
+from safemetry.irt.multidimensional.hierarchy import HierarchicalPrior
 from safemetry.irt.parameters import ItemModel
 from safemetry.irt.priors import NO_PRIORS, ItemPriors
 

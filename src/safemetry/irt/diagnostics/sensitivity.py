@@ -10,14 +10,14 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from safemetry.errors import InputError
-from safemetry.irt.dimensional import fit_multidimensional
-from safemetry.irt.dimensional_settings import DimensionalSettings
-from safemetry.irt.hierarchy import HierarchicalPrior
-from safemetry.irt.marginal import UnidimensionalFit, fit_unidimensional
-from safemetry.irt.multidimensional import MultidimensionalFit
+from safemetry.irt.multidimensional.fit import fit_multidimensional
+from safemetry.irt.multidimensional.hierarchy import HierarchicalPrior
+from safemetry.irt.multidimensional.result import MultidimensionalFit
+from safemetry.irt.multidimensional.settings import DimensionalSettings
 from safemetry.irt.priors import NO_PRIORS, ItemPriors, LogNormal, Normal
 from safemetry.irt.responses import Responses
 from safemetry.irt.structure import Structure
+from safemetry.irt.unidimensional.marginal import UnidimensionalFit, fit_unidimensional
 
 ALTERNATIVES: Final[Mapping[str, ItemPriors]] = {
     "none": NO_PRIORS,

@@ -9,9 +9,9 @@ import joblib
 import numpy as np
 
 from safemetry.errors import InputError
-from safemetry.irt.dimensional import fit_multidimensional
-from safemetry.irt.dimensional_settings import DimensionalSettings
-from safemetry.irt.multidimensional import HeldOut
+from safemetry.irt.multidimensional.fit import fit_multidimensional
+from safemetry.irt.multidimensional.result import HeldOut
+from safemetry.irt.multidimensional.settings import DimensionalSettings
 from safemetry.irt.parameters import BoolArray
 from safemetry.irt.responses import Responses
 from safemetry.irt.structure import Structure

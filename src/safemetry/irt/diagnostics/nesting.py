@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from safemetry.errors import InputError
-from safemetry.irt.multidimensional import MultidimensionalFit
+from safemetry.irt.multidimensional.result import MultidimensionalFit
 from safemetry.irt.parameters import ItemModel
 
 

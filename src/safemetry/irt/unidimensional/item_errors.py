@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from safemetry.irt.coordinates import Layout
 from safemetry.irt.parameters import BoolArray, FloatArray, IntArray, ItemModel, ItemParameters
+from safemetry.irt.unidimensional.coordinates import Layout
 
 Masked = np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]
 

@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
 from safemetry.errors import InputError
-from safemetry.irt.integration import posterior_modes
+from safemetry.irt.multidimensional.integration import posterior_modes
 from safemetry.irt.parameters import BoolArray, FloatArray, IntArray
 from safemetry.irt.priors import LogNormal, Normal
 from safemetry.irt.responses import Responses

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from safemetry.irt.coordinates import TIED, Layout
 from safemetry.irt.parameters import FloatArray, ItemModel
 from safemetry.irt.priors import Beta, ItemPriors, LogitNormal, LogNormal, Normal
+from safemetry.irt.unidimensional.coordinates import TIED, Layout
 
 DRIFT_SD = 1.0
 

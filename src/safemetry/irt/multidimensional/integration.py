@@ -15,9 +15,9 @@ import numpy as np
 from scipy.special import expit, gammaln, logsumexp
 from scipy.stats import chi2, norm, qmc
 
+from safemetry.irt.multidimensional.symmetric import inverse
 from safemetry.irt.parameters import FloatArray
 from safemetry.irt.responses import Responses
-from safemetry.irt.symmetric import inverse
 
 _ADAPTIVE_DIMENSIONS = 3
 _DEGREES = 8.0

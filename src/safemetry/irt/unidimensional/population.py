@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from safemetry.irt.grid import Lattice
 from safemetry.irt.parameters import FloatArray
+from safemetry.irt.unidimensional.grid import Lattice
 
 DIFFERENCE = 1e-3
 

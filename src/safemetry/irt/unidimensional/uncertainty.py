@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
-from safemetry.irt.coordinates import Layout
-from safemetry.irt.grid import Posterior
-from safemetry.irt.likelihood import Cells
 from safemetry.irt.parameters import BoolArray, FloatArray
-from safemetry.irt.penalty import Penalty
+from safemetry.irt.unidimensional.coordinates import Layout
+from safemetry.irt.unidimensional.grid import Posterior
+from safemetry.irt.unidimensional.likelihood import Cells
+from safemetry.irt.unidimensional.penalty import Penalty
 
 DENSE_PARAMETERS = 1500
 WIDE = 4  # parameters a target from which the space of targets is the smaller one

@@ -18,12 +18,17 @@ import numpy as np
 from scipy.sparse.linalg import svds
 from scipy.special import expit
 
-from safemetry.irt import hierarchy
-from safemetry.irt.hierarchy import Group, HierarchicalPrior
-from safemetry.irt.moments import chances, item_moments, log_odds_moments, target_moments
+from safemetry.irt.multidimensional import hierarchy
+from safemetry.irt.multidimensional.hierarchy import Group, HierarchicalPrior
+from safemetry.irt.multidimensional.moments import (
+    chances,
+    item_moments,
+    log_odds_moments,
+    target_moments,
+)
+from safemetry.irt.multidimensional.symmetric import inverse, triangle
 from safemetry.irt.parameters import BoolArray, FloatArray
 from safemetry.irt.responses import Responses
-from safemetry.irt.symmetric import inverse, triangle
 
 _BOUND_CYCLES = 10
 _DENSE = 500

@@ -8,16 +8,20 @@ import joblib
 import numpy as np
 
 from safemetry.errors import InputError
-from safemetry.irt.dimensional_settings import DimensionalSettings, resolved
-from safemetry.irt.hierarchy import HierarchicalPrior
-from safemetry.irt.integration import LikelihoodKind, Marginal, integrate
-from safemetry.irt.multidimensional import HeldOut, MultidimensionalFit, score_held_out
+from safemetry.irt.multidimensional.hierarchy import HierarchicalPrior
+from safemetry.irt.multidimensional.integration import LikelihoodKind, Marginal, integrate
+from safemetry.irt.multidimensional.quadrature import QuadratureStart, fit_quadrature
+from safemetry.irt.multidimensional.result import HeldOut, MultidimensionalFit, score_held_out
+from safemetry.irt.multidimensional.settings import DimensionalSettings, resolved
+from safemetry.irt.multidimensional.variational import (
+    VariationalFit,
+    VariationalSettings,
+    fit_variational,
+)
 from safemetry.irt.parameters import BoolArray, FloatArray, ItemModel, ItemParameters
 from safemetry.irt.priors import NO_PRIORS, ItemPriors
-from safemetry.irt.quadrature import QuadratureStart, fit_quadrature
 from safemetry.irt.responses import Responses
 from safemetry.irt.structure import Structure
-from safemetry.irt.variational import VariationalFit, VariationalSettings, fit_variational
 
 _SAME_DIMENSION = 0.98
 _EMPTY_DIMENSION = 0.1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
+from safemetry.irt.multidimensional.symmetric import triangle
 from safemetry.irt.parameters import FloatArray
-from safemetry.irt.symmetric import triangle
 
 
 def chances(mean: FloatArray, variance: FloatArray) -> FloatArray:

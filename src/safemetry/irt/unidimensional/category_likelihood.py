@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit
 
-from safemetry.irt.likelihood import indicator_type
 from safemetry.irt.parameters import FloatArray, IntArray, ItemModel
+from safemetry.irt.unidimensional.likelihood import indicator_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from safemetry.irt.grid import Lattice, Posterior
+    from safemetry.irt.unidimensional.grid import Lattice, Posterior
 
 LEAST_CHANCE = 1e-290
 CHUNK_ENTRIES = 1 << 19

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logit
 
-from safemetry.irt.coordinates import Layout
 from safemetry.irt.parameters import FloatArray
+from safemetry.irt.unidimensional.coordinates import Layout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from safemetry.errors import InputError
+from safemetry.irt.diagnostics.summed import score_distribution, scores_without_each
 from safemetry.irt.information import normal_grid, total_information
 from safemetry.irt.matching import check_items
 from safemetry.irt.parameters import (
@@ -19,7 +20,6 @@ from safemetry.irt.parameters import (
     category_probabilities,
 )
 from safemetry.irt.responses import Responses
-from safemetry.irt.summed import score_distribution, scores_without_each
 
 LEAST_EXPECTED: Final = 1.0
 """Expected count that a cell of an S-X2 table must have."""

@@ -8,18 +8,18 @@ import numpy as np
 
 from safemetry.errors import InputError
 from safemetry.irt.ability import AbilityEstimates
-from safemetry.irt.calibration_data import CalibrationData, named_list, prepare
-from safemetry.irt.category_likelihood import CategoryCells
-from safemetry.irt.coordinates import NARROWEST_GAP, STEEPEST, TIED, Layout
-from safemetry.irt.item_errors import ItemErrors, item_errors
-from safemetry.irt.likelihood import Cells, LogisticCells
-from safemetry.irt.optimise import Optimum, TraceEntry, maximise
 from safemetry.irt.parameters import BoolArray, FloatArray, ItemModel, ItemParameters
-from safemetry.irt.penalty import Penalty, applicable
 from safemetry.irt.priors import ItemPriors, LogNormal
 from safemetry.irt.responses import Responses
-from safemetry.irt.starting import flat_start, starting_values
-from safemetry.irt.uncertainty import item_covariance
+from safemetry.irt.unidimensional.calibration_data import CalibrationData, named_list, prepare
+from safemetry.irt.unidimensional.category_likelihood import CategoryCells
+from safemetry.irt.unidimensional.coordinates import NARROWEST_GAP, STEEPEST, TIED, Layout
+from safemetry.irt.unidimensional.item_errors import ItemErrors, item_errors
+from safemetry.irt.unidimensional.likelihood import Cells, LogisticCells
+from safemetry.irt.unidimensional.optimise import Optimum, TraceEntry, maximise
+from safemetry.irt.unidimensional.penalty import Penalty, applicable
+from safemetry.irt.unidimensional.starting import flat_start, starting_values
+from safemetry.irt.unidimensional.uncertainty import item_covariance
 
 DEFAULT_TOLERANCE = 1e-5
 LARGEST_HALF_LATTICE_ERROR = 0.2

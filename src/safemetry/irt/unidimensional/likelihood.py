@@ -20,7 +20,7 @@ from safemetry.irt.parameters import FloatArray
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from safemetry.irt.grid import Lattice, Posterior
+    from safemetry.irt.unidimensional.grid import Lattice, Posterior
 
 SINGLE_PRECISION_CELLS = 6_000_000
 """Above this many cells indicator matrices are kept in single precision (0 and 1 are exact)."""

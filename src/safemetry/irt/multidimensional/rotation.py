@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 
 from safemetry.errors import InputError
-from safemetry.irt.criteria import Criterion, geomin, oblimin, varimax
+from safemetry.irt.multidimensional.criteria import Criterion, geomin, oblimin, varimax
 from safemetry.irt.parameters import FloatArray
 
 LOGISTIC_TO_NORMAL = 1.702

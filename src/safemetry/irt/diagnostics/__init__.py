@@ -1,0 +1,1 @@
+"""Whether a calibration holds: item and person residuals, dependence, nesting, priors."""

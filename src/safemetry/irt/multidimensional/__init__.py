@@ -1,0 +1,1 @@
+"""Calibration in several dimensions: variational fits, exact likelihoods, rotation."""

@@ -1,0 +1,1 @@
+"""Calibration in one dimension: marginal likelihood over a lattice of abilities."""
