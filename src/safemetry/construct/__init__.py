@@ -1,0 +1,1 @@
+"""What a score measures: saturation, spectrum, dimensionality, item differences, factors."""

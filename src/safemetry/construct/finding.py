@@ -1,0 +1,115 @@
+"""What `audit_construct` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from safemetry.findings import Finding, plain
+
+SOURCES: Final = (
+    (
+        "Horn, J. L. (1965). A rationale and test for the number of factors in factor analysis. "
+        "Psychometrika 30, 179-185."
+    ),
+    (
+        "Nadeau, C. & Bengio, Y. (2003). Inference for the generalization error. Machine Learning "
+        "52, 239-281."
+    ),
+    (
+        "Holland, P. W. & Thayer, D. T. (1988). Differential item performance and the "
+        "Mantel-Haenszel procedure. In Test Validity, 129-145. Erlbaum."
+    ),
+    (
+        "Swaminathan, H. & Rogers, H. J. (1990). Detecting differential item functioning using "
+        "logistic regression procedures. Journal of Educational Measurement 27, 361-370."
+    ),
+)
+PARTS: Final = (
+    "saturation",
+    "spectrum",
+    "models",
+    "comparisons",
+    "nesting_failures",
+    "factor_correlations",
+    "prior_sensitivity",
+    "without_domain",
+    "by_judge",
+    "dif",
+    "dif_groups",
+    "near_duplicates",
+    "verdict",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstructFinding(Finding):
+    """Whether one score measures one thing, and which items differ between groups.
+
+    Parameters
+    ----------
+    targets, items
+        How many targets and informative items were fitted.
+    saturation
+        Whether the items can be modelled, overall and by benchmark and domain.
+    spectrum
+        Eigenvalues of the item correlations beside their nulls.
+    models
+        A row for each candidate model.
+    comparisons
+        Differences between models, split by split.
+    nesting_failures
+        Models that fit worse than a model they contain; they are not ranked.
+    factor_correlations
+        Of each structure, and of the best explored model after rotation.
+    prior_sensitivity
+        Held-out losses with other priors.
+    without_domain
+        The gain of several dimensions without each domain of the structures.
+    by_judge
+        The same fits under each judge.
+    dif
+        Item differences between groups: a row for each choice of method, matching, bands and null.
+    dif_groups
+        Which groups were compared, and which were too small.
+    near_duplicates
+        Groups of targets that answer alike and are not independent.
+    verdict
+        ``single_attribute`` and why.
+    why
+        Why a part is None.
+    """
+
+    command: ClassVar[str] = "construct"
+    sources: ClassVar[tuple[str, ...]] = SOURCES
+
+    targets: int
+    items: int
+    saturation: Any
+    spectrum: Any = None
+    models: Any = None
+    comparisons: Any = None
+    nesting_failures: Any = None
+    factor_correlations: Any = None
+    prior_sensitivity: Any = None
+    without_domain: Any = None
+    by_judge: Any = None
+    dif: Any = None
+    dif_groups: Any = None
+    near_duplicates: Any = None
+    verdict: Any
+    why: Mapping[str, str] = field(default_factory=dict)
+
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """One row per model."""
+        return plain(self.models) or []
+
+    def own_keys(self) -> dict[str, Any]:
+        """The keys of the contract."""
+        return {
+            "targets": self.targets,
+            "items": self.items,
+            **{name: plain(getattr(self, name)) for name in PARTS},
+            **({"why": dict(self.why)} if self.why else {}),
+        }

@@ -1,0 +1,1 @@
+"""Whether a judge can be believed: class counts, collapse, spread, agreement, noise, correction."""
