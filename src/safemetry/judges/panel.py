@@ -6,7 +6,7 @@ Everything in this package starts from it. Names become whole numbers once, batc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -117,6 +117,14 @@ class Panel:
         )
         found: IntArray = np.unique(units, return_inverse=True)[1].reshape(-1)
         return found
+
+    def intents(self) -> Iterator[tuple[str | None, BoolArray]]:
+        """Each intent that occurs, None last where it is unknown, with its responses ``(R,)``."""
+        for place, name in enumerate(self.intent.names):
+            yield name, self.intent.codes == place
+        unknown = self.intent.codes < 0
+        if unknown.any():
+            yield None, unknown
 
     def select(
         self, *, rows: BoolArray | IntArray | None = None, judges: Sequence[str] | None = None

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from safemetry.judges.counts import ClassCounts
-from safemetry.judges.panel import BoolArray, Panel
+from safemetry.judges.panel import Panel
 
 FEWEST_TO_TRIM: Final = 4
 
@@ -147,19 +147,11 @@ def measure_spread(
     """
     rows: list[Spread] = []
     common = panel.common
-    for intent, chosen in _intents(panel):
+    for intent, chosen in panel.intents():
         labels = panel.labels[common & chosen]
         table = np.stack([(labels == code).sum(axis=0) for code in range(len(panel.classes))])
         rows += _rows(counts, table, (intent, len(labels)), collapsed)
     return tuple(rows)
-
-
-def _intents(panel: Panel) -> Iterator[tuple[str | None, BoolArray]]:
-    for place, name in enumerate(panel.intent.names):
-        yield name, panel.intent.codes == place
-    unknown = panel.intent.codes < 0
-    if unknown.any():
-        yield None, unknown
 
 
 def _rows(
