@@ -6,14 +6,69 @@ failed or its prior did the work, and neither may be ranked as if it were eviden
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from safemetry.errors import InputError
-from safemetry.irt.multidimensional.result import MultidimensionalFit
 from safemetry.irt.parameters import ItemModel
+from safemetry.irt.structure import Structure
+
+_ASYMPTOTES: Final = {ItemModel.THREE_PL: 1, ItemModel.FOUR_PL: 2}
+
+
+class LikelihoodFit(Protocol):
+    """What is asked of a fit, such as `MultidimensionalFit`, or one in one dimension.
+
+    Parameters
+    ----------
+    settings
+        With ``model``, and with ``priors`` as a mapping.
+    responses
+        Number of fitted cells.
+    """
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Names."""
+        ...
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """Names."""
+        ...
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Names."""
+        ...
+
+    @property
+    def structure(self) -> Structure | None:
+        """None for an exploratory fit."""
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The item model and the priors."""
+        ...
+
+    @property
+    def responses(self) -> int:
+        """Number of fitted cells."""
+        ...
+
+    @property
+    def loglik(self) -> float | None:
+        """With the abilities integrated out."""
+        ...
+
+    @property
+    def loglik_error(self) -> float | None:
+        """Numerical error of it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -39,16 +94,20 @@ class NestingFailure:
     sentence: str
 
 
-def is_nested(inner: MultidimensionalFit, outer: MultidimensionalFit) -> bool:
+def is_nested(inner: LikelihoodFit, outer: LikelihoodFit) -> bool:
     """Whether every likelihood that `inner` can reach, `outer` can reach too.
 
     An exploratory model contains every other one of as many dimensions or fewer: a confirmatory one
     is a rotation of it with some slopes set to 0, and the 1PL has equal slopes. A confirmatory one
     contains those with fewer loadings on the same dimensions, and one dimension for all items where
-    its abilities may correlate (at correlations of 1) or a dimension holds all items.
+    its abilities may correlate (at correlations of 1) or a dimension holds all items. Curves with
+    an asymptote contain those without it, in one dimension.
     """
     if _key(inner) == _key(outer):
         return False
+    small, large = (_ASYMPTOTES.get(fit.settings["model"], 0) for fit in (inner, outer))
+    if max(small, large) > 0:
+        return small < large and len(inner.dimensions) == 1
     if _one_parameter(outer):
         return _one_parameter(inner) and _reaches_one_dimension(inner, outer)
     inner_size, outer_size = len(inner.dimensions), len(outer.dimensions)
@@ -59,7 +118,7 @@ def is_nested(inner: MultidimensionalFit, outer: MultidimensionalFit) -> bool:
 
 
 def find_nesting_failures(
-    fits: Sequence[MultidimensionalFit], *, tolerance: float = 0.5
+    fits: Sequence[LikelihoodFit], *, tolerance: float = 0.5
 ) -> tuple[NestingFailure, ...]:
     """Pairs of fits to the same responses in which the larger model fits worse.
 
@@ -102,18 +161,18 @@ def find_nesting_failures(
     return tuple(found)
 
 
-def _one_parameter(fit: MultidimensionalFit) -> bool:
+def _one_parameter(fit: LikelihoodFit) -> bool:
     return bool(fit.settings["model"] == ItemModel.ONE_PL)
 
 
-def _reaches_one_dimension(inner: MultidimensionalFit, outer: MultidimensionalFit) -> bool:
+def _reaches_one_dimension(inner: LikelihoodFit, outer: LikelihoodFit) -> bool:
     if len(inner.dimensions) > 1 or outer.structure is None:
         return False
     general = bool(outer.structure.mask.all(axis=0).any()) and not _one_parameter(outer)
     return outer.structure.correlated or general
 
 
-def _fewer_loadings(inner: MultidimensionalFit, outer: MultidimensionalFit) -> bool:
+def _fewer_loadings(inner: LikelihoodFit, outer: LikelihoodFit) -> bool:
     small, large = inner.structure, outer.structure
     if small is None or large is None or small.dimensions != large.dimensions:
         return False
@@ -121,7 +180,7 @@ def _fewer_loadings(inner: MultidimensionalFit, outer: MultidimensionalFit) -> b
     return fewer and (large.correlated or not small.correlated)
 
 
-def _key(fit: MultidimensionalFit) -> tuple[object, ...]:
+def _key(fit: LikelihoodFit) -> tuple[object, ...]:
     structure = fit.structure
     if structure is None:
         return (fit.settings["model"], len(fit.dimensions))
@@ -132,8 +191,8 @@ def _key(fit: MultidimensionalFit) -> tuple[object, ...]:
 def _failure(
     small: int,
     large: int,
-    inner: MultidimensionalFit,
-    outer: MultidimensionalFit,
+    inner: LikelihoodFit,
+    outer: LikelihoodFit,
     shortfall: float,
 ) -> NestingFailure:
     plain = all(fit.settings["priors"].get("slope", 0) is None for fit in (inner, outer))
@@ -155,7 +214,7 @@ def _failure(
     )
 
 
-def _describe(fit: MultidimensionalFit) -> str:
+def _describe(fit: LikelihoodFit) -> str:
     count = len(fit.dimensions)
     noun = "dimension" if count == 1 else "dimensions"
     kind = "exploratory" if fit.structure is None else "structured"

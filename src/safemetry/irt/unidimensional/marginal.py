@@ -11,6 +11,7 @@ from safemetry.irt.ability import AbilityEstimates
 from safemetry.irt.parameters import BoolArray, FloatArray, ItemModel, ItemParameters
 from safemetry.irt.priors import ItemPriors, LogNormal
 from safemetry.irt.responses import Responses
+from safemetry.irt.unidimensional.asymptote_likelihood import AsymptoteCells
 from safemetry.irt.unidimensional.calibration_data import CalibrationData, named_list, prepare
 from safemetry.irt.unidimensional.category_likelihood import CategoryCells
 from safemetry.irt.unidimensional.coordinates import NARROWEST_GAP, STEEPEST, TIED, Layout
@@ -200,6 +201,8 @@ def _check(
 def _cells(data: CalibrationData, model: ItemModel) -> Cells:
     if model in TIED or model is ItemModel.TWO_PL:
         return LogisticCells(data.codes, data.weights)
+    if model is not ItemModel.GRADED:
+        return AsymptoteCells(data.codes, data.weights, model, data.categories)
     return CategoryCells(data.codes, data.weights, model, data.categories)
 
 
