@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from safemetry.claims import Claim, Scope, require_comparable
+    from safemetry.construct import analyse_factors, audit_construct
     from safemetry.errors import (
         InputError,
         MissingExtraError,
@@ -51,6 +52,8 @@ _HOMES = {
     "Study": "evidence.study",
     "SuccessRule": "evidence.success",
     "calibrate": "irt",
+    "analyse_factors": "construct",
+    "audit_construct": "construct",
     "compare_rates": "rates",
     "compose_report": "report",
     "count_labels": "rates",
@@ -76,7 +79,9 @@ __all__ = [
     "Study",
     "SuccessRule",
     "__version__",
+    "analyse_factors",
     "as_evidence",
+    "audit_construct",
     "calibrate",
     "compare_rates",
     "compose_report",

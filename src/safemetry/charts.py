@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ ROW_HEIGHT: Final = 18
 LINE_HEIGHT: Final = 14
 LETTER_WIDTH: Final = 6.6
 """Pixels that a name beside a point takes: upwards, and across for each letter."""
+WIDER: Final = 1.1
+"""Pixels for each letter that a page's font may be wider than the one that charts are laid out
+with."""
 _BESIDE: Final = 8
 _POINT: Final = 5
 _NAMING: Final = ("scope.benchmark", "scope.target", "scope.judge")
@@ -117,36 +121,67 @@ def _with_label_places(
 ) -> list[dict[str, Any]]:
     """The points, each with a side and a height for its name at which it covers nothing.
 
-    Names on the frontier choose first. A name that would cover a point or another name everywhere
-    is left out.
+    Names on the frontier choose first.
     """
-    places = [(width * p["help_rate"], height * (1 - p["safe_recall"])) for p in points]
-    taken = [(x - _POINT, y - _POINT, x + _POINT, y + _POINT) for x, y in places]
     rows = [
         {**point, "label_side": "", "label_place": point["safe_recall"]}
         for point in sorted(points, key=lambda point: not point["on_frontier"])
     ]
-    for row in rows:
-        x, y = width * row["help_rate"], height * (1 - row["safe_recall"])
-        own = (x - _POINT, y - _POINT, x + _POINT, y + _POINT)
-        long = LETTER_WIDTH * len(row["target"])
-        for side, down in _label_choices(row) if row["labelled"] else ():
+    places = [(width * row["help_rate"], height * (1 - row["safe_recall"])) for row in rows]
+    labels = {place: row["target"] for place, row in enumerate(rows) if row["labelled"]}
+    for place, (side, middle) in label_places(places, labels, width, height).items():
+        rows[place] |= {"label_side": side, "label_place": 1 - middle / height}
+    return rows
+
+
+def label_places(
+    points: Sequence[tuple[float, float]],
+    labels: Mapping[int, str],
+    width: float,
+    height: float,
+    *,
+    taken: Sequence[tuple[float, float, float, float]] = (),
+    step: float = LINE_HEIGHT,
+) -> dict[int, tuple[str, float]]:
+    """Where names can stand beside their points without covering a point or another name.
+
+    Parameters
+    ----------
+    points
+        Pixels from the left and from the top.
+    labels
+        Place of a point -> its name; those that come first choose first.
+    width, height
+        Of the ground in pixels.
+    taken
+        Boxes (left, top, right, bottom) that must stay free too.
+    step
+        Pixels by which a name may stand below or above its point.
+
+    Returns
+    -------
+    dict[int, tuple[str, float]]
+        Place of a point -> side (``left`` or ``right``), and the middle of the name in pixels from
+        the top. A name that would cover something everywhere is left out.
+    """
+    own = [(x - _POINT, y - _POINT, x + _POINT, y + _POINT) for x, y in points]
+    boxes = [*own, *taken]
+    found: dict[int, tuple[str, float]] = {}
+    for place, name in labels.items():
+        x, y = points[place]
+        long = LETTER_WIDTH * len(name)
+        # The middle of the chart before its rim.
+        sides = ("left", "right") if x > width / 2 else ("right", "left")
+        for down, side in product((0.0, step, -step), sides):
             left = x - _BESIDE - long if side == "left" else x + _BESIDE
             middle = y + down
             box = (left, middle - LINE_HEIGHT / 2, left + long, middle + LINE_HEIGHT / 2)
             inside = box[0] >= 0 and box[2] <= width and -_BESIDE <= middle <= height - _BESIDE
-            if inside and not any(_overlap(box, other) for other in taken if other != own):
-                row["label_side"], row["label_place"] = side, 1 - middle / height
-                taken.append(box)
+            if inside and not any(_overlap(box, other) for other in boxes if other != own[place]):
+                found[place] = side, middle
+                boxes.append(box)
                 break
-    return rows
-
-
-def _label_choices(point: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Sides and heights for a name, those nearest to its point first."""
-    sides = ("left", "right") if point["help_rate"] > 0.5 else ("right", "left")
-    steps = (0, LINE_HEIGHT, -LINE_HEIGHT)
-    return [(side, step) for step in steps for side in sides]
+    return found
 
 
 def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
@@ -168,7 +203,41 @@ def plainly(chart: Any) -> Any:
             titleFontSize=12,
             titleFontWeight="normal",
         )
+        .configure_legend(
+            labelColor=INK,
+            titleColor=INK,
+            labelFontSize=12,
+            titleFontSize=12,
+            titleFontWeight="normal",
+            symbolOpacity=1,
+            columnPadding=32,
+        )
+        .configure_title(color=INK)
         .configure_text(color=INK, fontSize=12)
+    )
+
+
+def fitted(chart: Any, width: int, height: Any, *, letters: int = 0) -> Any:
+    """A chart of one panel in the shared colours, axes and legends within its width.
+
+    Parameters
+    ----------
+    chart
+        Of one panel.
+    width, height
+        Of the whole chart and of the panel, in pixels.
+    letters
+        In the longest name on the left, which may be wider on a page than it is here.
+    """
+    import altair as alt
+
+    return plainly(
+        chart.properties(
+            width=width,
+            height=height,
+            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+            padding={"left": round(5 + WIDER * letters), "right": 8, "top": 5, "bottom": 5},
+        )
     )
 
 

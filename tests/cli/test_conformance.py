@@ -79,6 +79,33 @@ OWN_KEYS: dict[str, dict[str, set[str]]] = {
         "loglik": set(),
         "prior_sensitivity": {"prior", "loglik"},
     },
+    "factors": {
+        "solutions": {
+            "factors",
+            "variance",
+            "rmsea",
+            "cfi",
+            "loadings",
+            "correlations",
+            "heywood",
+        },
+        "parallel": set(),
+        "coherence": {"benchmark", "with_rest", "runs_against", "reading"},
+    },
+    "construct": {
+        "saturation": set(),
+        "spectrum": set(),
+        "models": set(),
+        "comparisons": set(),
+        "nesting_failures": set(),
+        "prior_sensitivity": set(),
+        "factor_correlations": set(),
+        "dif": {
+            *{"scope", "groups", "method", "matching", "bands", "smoothing", "null", "prior"},
+            *{"flags", "item_flags", "threshold", "observed_max", "items"},
+        },
+        "verdict": set(),
+    },
     "coverage": {"grid": {"category", "attack", "tested", "trials", "violations"}},
 }
 Calls = Callable[[str], list[object]]
@@ -90,6 +117,25 @@ def matrix(path: Path) -> Path:
     lines = ["target," + ",".join(f"q{j}" for j in range(8))]
     lines += [f"m{i}," + ",".join(map(str, row)) for i, row in enumerate(rows)]
     path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def developers(path: Path) -> Path:
+    """Who made the ten targets."""
+    lines = ["target,developer", *(f"m{i},{'acme' if i % 2 else 'bolt'}" for i in range(10))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def correlations(path: Path) -> Path:
+    """Six benchmarks, one of which runs against the others."""
+    loadings = [0.9, 0.8, 0.7, 0.6, 0.5, -0.4]
+    names = [f"benchmark-{number}" for number in range(len(loadings))]
+    rows = [
+        ",".join([name, *(f"{1.0 if i == j else a * b:.2f}" for j, b in enumerate(loadings))])
+        for i, (name, a) in enumerate(zip(names, loadings, strict=True))
+    ]
+    path.write_text("\n".join([",".join(["benchmark", *names]), *rows]) + "\n")
     return path
 
 
@@ -118,6 +164,12 @@ def calls(evidence: Evidence, tmp_path: Path, run: Run) -> Calls:
             "compare": [table, "--baseline", TARGETS[0], "--candidate", TARGETS[1]],
             "plan": ["--ceiling", "0.001"],
             "calibrate": [matrix(tmp_path / "matrix.csv")],
+            "construct": [  # too few items to compare models, which takes no time
+                matrix(tmp_path / "matrix.csv"),
+                *("--groups", f"{developers(tmp_path / 'made.csv')}:developer"),
+                *("--simulations", "100", "--minimum-group", "5"),
+            ],
+            "factors": [correlations(tmp_path / "correlations.csv"), "--subjects", "60"],
             "coverage": [study],
         }
         return [command, *arguments[command]]

@@ -7,6 +7,8 @@ from importlib.resources import files
 
 import pytest
 
+from safemetry.construct.factorcharts import STRONGEST
+
 STYLE = files("safemetry.report").joinpath("style.css").read_text("utf-8")
 LIGHT, _, REST = STYLE.partition("@media (prefers-color-scheme: dark)")
 SCHEMES = {
@@ -84,6 +86,15 @@ def test_words_in_a_heat_map_stand_out(scheme, shade):
     ground = tuple(opacity * a + (1 - opacity) * b for a, b in zip(heat, surface, strict=True))
     (ink,) = re.findall(r"[; ]color: var\(--([\w-]+)\)", rule) or ["ink"]
     assert contrast(colour(known[ink]), ground) >= 4.5
+
+
+@pytest.mark.parametrize("scheme", list(SCHEMES))
+@pytest.mark.parametrize("mark", ["chart-1", "chart-2"])
+def test_numbers_in_a_map_of_correlations_stand_out(scheme, mark):
+    known = properties(scheme)
+    cell, surface = colour(known[mark]), colour(known["surface"])
+    ground = tuple(STRONGEST * a + (1 - STRONGEST) * b for a, b in zip(cell, surface, strict=True))
+    assert contrast(colour(known["ink"]), ground) >= 4.5
 
 
 @pytest.mark.parametrize("scheme", list(SCHEMES))

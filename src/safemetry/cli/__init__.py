@@ -31,6 +31,8 @@ _COMMANDS: Final = {
     "rates": ("rates:rates", "Measure how often targets went along, and how sure that is."),
     "compare": ("compare:compare", "Compare two targets or releases on the same items."),
     "calibrate": ("calibrate:calibrate", "Fit an item response model to items and targets."),
+    "factors": ("factors:factors", "Find what several benchmarks have in common."),
+    "construct": ("construct:construct", "Audit whether a score measures one thing."),
     "plan": ("planning:plan", "Say how many trials a statement needs."),
     "coverage": ("planning:coverage", "Show which attacks and categories were never tried."),
 }

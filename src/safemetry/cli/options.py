@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
 KINDS: Final = (
-    "study, tidy, labels, matrix, or a reader: inspect, helm, garak, promptfoo, pyrit, "
-    "jailbreakbench, lm-eval, eee, modelbench, deepteam"
+    "study, tidy, labels, matrix, correlation, scores, or a reader: inspect, helm, garak, "
+    "promptfoo, pyrit, jailbreakbench, lm-eval, eee, modelbench, deepteam"
 )
 PREFIX: Final = "SAFEMETRY"
 _OF_EVERY_COMMAND: Final = frozenset({"seed", "quiet", "jobs"})
@@ -170,21 +170,34 @@ class Shared:
             said = error.problem.partition("constants")[2].lstrip(".: ")
             raise InputError(f"--set: {said}", fix=error.fix) from error
 
-    def evidence(self, sources: Sequence[str], *, judge: str | None = None) -> Evidence:
-        """The filtered evidence of the sources, of one judge where it is named."""
+    def evidence(
+        self,
+        sources: Sequence[str],
+        *,
+        judge: str | None = None,
+        order: Sequence[str] | None = None,
+    ) -> Evidence:
+        """The filtered evidence of the sources, of one judge and in one class order if named."""
         from safemetry.evidence.engine import connect
         from safemetry.readers import read_evidence
 
         self._refuse_to_set_columns_of_a_study(sources)
         found = read_evidence(
             *sources,
-            evidence_map=self.evidence_map(),
+            evidence_map=self.evidence_map() if order is None else self._map_in(order),
             kind=self.kind,
             connection=connect(jobs=self.jobs),
         )
         if self.filters:
             found = found.filter(**self.filter_values())
         return found if judge is None else only_judge(found, judge)
+
+    def _map_in(self, order: Sequence[str]) -> EvidenceMap:
+        """The map with another class order."""
+        from safemetry.evidence.maps import make_map
+
+        entries = self.evidence_map().model_dump(exclude_unset=True)
+        return make_map({**entries, "classes": list(order)})
 
     def texts(self, sources: Sequence[str]) -> Texts:
         """The texts of the responses of the sources, read as they are asked for."""

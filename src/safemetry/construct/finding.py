@@ -26,6 +26,10 @@ SOURCES: Final = (
         "logistic regression procedures. Journal of Educational Measurement 27, 361-370."
     ),
 )
+_METHODS: Final = {
+    "mantel_haenszel": "Mantel-Haenszel",
+    "ridge_logistic": "ridge logistic regression",
+}
 PARTS: Final = (
     "saturation",
     "spectrum",
@@ -113,3 +117,47 @@ class ConstructFinding(Finding):
             **{name: plain(getattr(self, name)) for name in PARTS},
             **({"why": dict(self.why)} if self.why else {}),
         }
+
+    def sentence(self) -> str:
+        """The verdict, whether the items can be modelled, and how many items differ."""
+        said = [self.verdict.why, self.saturation.sentence()]
+        for row in self.dif or ():
+            if row.headline and row.scope == "all items":
+                first, second = row.groups
+                noun = "item differs" if row.flags == 1 else "items differ"
+                said.append(
+                    f"At equal ability {row.flags} of {len(row.items)} {noun} between {first} and "
+                    f"{second} ({_METHODS.get(row.method, row.method)}, {row.matching})."
+                )
+        return " ".join(said)
+
+    def chart(self) -> Any:
+        """Held-out log loss of each model, or the eigenvalues where models were not compared."""
+        from safemetry.construct.charts import (
+            EXPLORED,
+            GIVEN,
+            ONE_DIMENSION,
+            log_loss_chart,
+            scree_chart,
+        )
+
+        kinds = {"exploratory": EXPLORED, "confirmatory": GIVEN}
+
+        if self.models:
+            return log_loss_chart(
+                [
+                    {
+                        "name": row.name,
+                        "dims": row.dims,
+                        "kind": kinds[row.kind] if row.dims > 1 else ONE_DIMENSION,
+                        "mean": row.log_loss.mean,
+                        "splits": row.log_loss.splits,
+                        "ranked": row.rank is not None,
+                    }
+                    for row in self.models
+                ]
+            )
+        if self.spectrum is None:
+            return None
+        found = plain(self.spectrum)
+        return scree_chart(found["observed"], {"independent items": found["null_q95"]})

@@ -86,7 +86,9 @@ class ConstructSettings:
         for name, high in (("share", 1.0), ("level", 1.0), ("percentile", 100.0)):
             value = getattr(self, name)
             if not 0 < value < high:
-                raise InputError(f"{name} is {value:g}", fix=f"give a number between 0 and {high:g}")
+                raise InputError(
+                    f"{name} is {value:g}", fix=f"give a number between 0 and {high:g}"
+                )
         if self.correlation not in {"pearson", "tetrachoric"}:
             raise InputError(
                 f"there is no correlation {self.correlation!r}", fix="use pearson or tetrachoric"

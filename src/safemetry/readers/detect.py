@@ -13,8 +13,10 @@ from safemetry.evidence.maps import EvidenceMap
 from safemetry.evidence.study import Study
 from safemetry.plugins import load_plugins
 from safemetry.readers.conversion import Conversion, Reader, ResponseText, TextReader
+from safemetry.readers.correlation import CORRELATION
 from safemetry.readers.labels import LabelTableReader
 from safemetry.readers.matrix import MatrixReader
+from safemetry.readers.scores import SCORES
 from safemetry.readers.source import Source
 from safemetry.readers.tables import read_sample
 from safemetry.readers.tidy import TidyReader
@@ -22,6 +24,8 @@ from safemetry.readers.tidy import TidyReader
 GROUP: Final = "safemetry.readers"
 STUDY: Final = "study"
 TABLE_READERS: Final = (TidyReader(), LabelTableReader(), MatrixReader())
+WITHOUT_RESPONSES: Final = frozenset({CORRELATION, SCORES})
+"""Tables of which only the analysis of factors makes something."""
 TABLE_NAMES: Final = frozenset(reader.name for reader in TABLE_READERS)
 
 
@@ -77,6 +81,11 @@ def reader_named(name: str) -> Reader:
         For an unknown name, with the known ones, and for a reader that does not work.
     """
     readers = installed_readers()
+    if name in WITHOUT_RESPONSES:
+        raise InputError(
+            f"a source read --as {name} holds no responses, which this command needs",
+            fix="use `safemetry factors`, which reads it",
+        )
     if name in readers.broken:
         raise InputError(
             f"the reader {name!r} cannot be used: {readers.broken[name]}",

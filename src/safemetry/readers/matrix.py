@@ -57,11 +57,11 @@ class MatrixReader:
             return False
         if labels.is_declared(sample.names, evidence_map):
             return False
-        layout = _layout(table, evidence_map)
+        layout = layout_of(table, evidence_map)
         return (
             layout is not None
             and len(layout.items) > 1
-            and all(_holds_numbers(table[name]) for name in layout.items)
+            and all(holds_numbers(table[name]) for name in layout.items)
         )
 
     def read(self, source: Source, evidence_map: EvidenceMap) -> Conversion:
@@ -74,7 +74,7 @@ class MatrixReader:
         """
         table = read_table(source, evidence_map.encoding, in_memory=True)
         wide = table.to_arrow()
-        layout = _layout(wide, evidence_map)
+        layout = layout_of(wide, evidence_map)
         if layout is None or not layout.items:
             raise InputError(
                 "no column names the targets" if layout is None else "there is no item",
@@ -93,7 +93,7 @@ class MatrixReader:
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """Which column is what."""
 
     target: str
@@ -101,14 +101,14 @@ class _Layout:
     row_numbers: str | None
 
 
-def _layout(table: pa.Table, evidence_map: EvidenceMap) -> _Layout | None:
+def layout_of(table: pa.Table, evidence_map: EvidenceMap) -> Layout | None:
     """The target column and the items; None where no column names the targets."""
     names = table.column_names
     named = evidence_map.columns.get("target")
     candidates = (named,) if named else _TARGET_NAMES
     target = next((name for name in candidates if name in names), None)
     if target is None and named is None:
-        texts = [name for name in names if not _holds_numbers(table[name])]
+        texts = [name for name in names if not holds_numbers(table[name])]
         target = texts[0] if len(texts) == 1 else None
     if target is None:
         return None
@@ -116,7 +116,7 @@ def _layout(table: pa.Table, evidence_map: EvidenceMap) -> _Layout | None:
         (n for n in names if n in _UNNAMED and n != target and _counts_rows(table[n])), None
     )
     items = tuple(name for name in names if name not in {target, numbers})
-    return _Layout(target, items, numbers)
+    return Layout(target, items, numbers)
 
 
 def _counts_rows(column: pa.ChunkedArray) -> bool:
@@ -127,7 +127,7 @@ def _counts_rows(column: pa.ChunkedArray) -> bool:
     return any(numbers == list(range(first, first + len(numbers))) for first in (0, 1))
 
 
-def _holds_numbers(column: pa.ChunkedArray) -> bool:
+def holds_numbers(column: pa.ChunkedArray) -> bool:
     """Whether every cell is a number, true, false or empty."""
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
@@ -242,7 +242,7 @@ class _Cells:
 def _conversion(
     cells: NDArray[np.int64],
     targets: Sequence[str],
-    layout: _Layout,
+    layout: Layout,
     source: Source,
     evidence_map: EvidenceMap,
 ) -> Conversion:

@@ -34,7 +34,7 @@ class ScaleSection:
 
     def make(self, context: ReportContext) -> Part | None:
         """Charts and tables of a calibration under the leading judge."""
-        judge, matrix = _matrix(context)
+        judge, matrix = leading_matrix(context)
         if judge is None or matrix is None:
             return None
         from safemetry.irt import calibrate
@@ -53,7 +53,7 @@ class ScaleSection:
         )
 
 
-def _matrix(context: ReportContext) -> tuple[str | None, ResponseMatrix | None]:
+def leading_matrix(context: ReportContext) -> tuple[str | None, ResponseMatrix | None]:
     """The judge that sees the most failures, and the outcomes under it; none where too few."""
     from safemetry.evidence.matrix import response_matrix
 

@@ -1,0 +1,392 @@
+"""From evidence to an audit of the construct: `audit_construct`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from safemetry.construct.by_judge import ByJudge, by_judge
+from safemetry.construct.comparison import ModelComparison, compare_models
+from safemetry.construct.dif.audit import audit_differences
+from safemetry.construct.dif.duplicates import near_duplicates
+from safemetry.construct.dif.result import DifferencesAudit
+from safemetry.construct.dif.settings import DifferencesSettings
+from safemetry.construct.dimension_correlations import FactorCorrelations, factor_correlations
+from safemetry.construct.domains import DomainFollowUp, drop_one_domain
+from safemetry.construct.finding import ConstructFinding
+from safemetry.construct.models import CandidateModel, candidate_models
+from safemetry.construct.prior_sensitivity import PriorRow, prior_sensitivity
+from safemetry.construct.saturation import Saturation, measure_saturation
+from safemetry.construct.settings import ConstructSettings
+from safemetry.construct.spectrum import measure_spectrum
+from safemetry.construct.verdict import judge_dimensionality
+from safemetry.construct.verdict_rule import CANNOT_TELL, SUPPORTED, Verdict, VerdictSettings
+from safemetry.errors import InputError
+from safemetry.evidence.evidence import Evidence, as_evidence
+from safemetry.evidence.maps import EvidenceMap
+from safemetry.evidence.matrix import ResponseMatrix, response_matrix
+from safemetry.evidence.success import SuccessRule
+from safemetry.irt.multidimensional.crossvalidation import split_responses
+from safemetry.irt.priors import ItemPriors, LogNormal, Normal
+from safemetry.irt.responses import Responses, make_responses
+from safemetry.irt.unidimensional.marginal import fit_unidimensional
+
+SPECTRUM_PRIORS: Final[Mapping[str, ItemPriors]] = {
+    "a ~ LogNormal(0, 0.5), d ~ Normal(0, 1)": ItemPriors(
+        slope=LogNormal(0.0, 0.5), intercept=Normal(0.0, 1.0)
+    ),
+    "default": ItemPriors(),
+}
+"""Priors of the fit behind the null of one dimension, which decide how large its second eigenvalue
+gets: on helm_safety/harmbench 26 with the first and 49 with the second, where 59 is observed."""
+FEWEST_TARGETS: Final = 10
+FEWEST_ITEMS: Final = 10
+MOST_DOMAINS: Final = 12
+"""With more domains leaving out each of them costs more than the comparison itself."""
+
+
+def audit_construct(
+    data: Any,
+    *,
+    evidence_map: EvidenceMap | Mapping[str, Any] | None = None,
+    success: SuccessRule | str | None = None,
+    judge: str | None = None,
+    settings: ConstructSettings | None = None,
+    **options: Any,
+) -> ConstructFinding:
+    """Audit whether one score measures one thing, and which items differ between groups.
+
+    Parameters
+    ----------
+    data
+        `Responses` with codes 0 and 1, a `ResponseMatrix`, evidence, or a table with the columns of
+        the judgements table.
+    evidence_map
+        A map, or a mapping with its entries.
+    success, judge
+        Which outcome counts, and whose verdict; see `response_matrix`. Where the evidence holds
+        other judges too, the fits are repeated under each.
+    settings
+        Settings; or give their fields as options.
+    **options
+        Fields of `ConstructSettings`, such as ``restarts=5``.
+
+    Raises
+    ------
+    InputError
+        For data, settings, a structure or groups that cannot be used.
+    """
+    chosen = settings or ConstructSettings(**options)
+    responses, of_judges, benchmarks, warnings = _read(data, evidence_map, success, judge)
+    audit = _Audit(responses, chosen)
+    saturation = measure_saturation(responses, chosen.structures or None, benchmarks)
+    held = responses.select_items(_varying(responses))
+    structures = {
+        name: {item: loads_on[item] for item in held.items if item in loads_on}
+        for name, loads_on in chosen.structures.items()
+    }
+    parts = audit.parts(held, structures, of_judges)
+    verdict = _with_saturation(parts["verdict"], saturation)
+    said = [*warnings, *audit.warnings]
+    left = len(responses.items) - len(held.items)
+    if left:
+        said.append(f"{left:,} items were left out of all fits: every target responded alike.")
+    return ConstructFinding(
+        settings=chosen.resolved(),
+        warnings=tuple(dict.fromkeys(said)),
+        targets=len(held.targets),
+        items=len(held.items),
+        saturation=saturation,
+        why=audit.why,
+        **{**parts, "verdict": verdict},
+    )
+
+
+# --- what is audited -----------------------------------------------------------------------------
+
+
+def _read(
+    data: Any,
+    evidence_map: EvidenceMap | Mapping[str, Any] | None,
+    success: SuccessRule | str | None,
+    judge: str | None,
+) -> tuple[Responses, dict[str, Responses], dict[str, str] | None, tuple[str, ...]]:
+    """The responses, those under each judge, the benchmarks of the items, and warnings."""
+    if isinstance(data, Responses):
+        return data, {}, None, ()
+    if isinstance(data, ResponseMatrix):
+        return _responses(data), {}, _benchmarks(data), data.warnings
+    evidence = as_evidence(data, evidence_map)
+    matrix = response_matrix(evidence, success=success, judge=judge)
+    others = _other_judges(evidence, success, judge)
+    return _responses(matrix), others, _benchmarks(matrix), matrix.warnings
+
+
+def _responses(matrix: ResponseMatrix) -> Responses:
+    return make_responses(matrix.outcomes, targets=matrix.targets, items=matrix.items)
+
+
+def _benchmarks(matrix: ResponseMatrix) -> dict[str, str] | None:
+    pairs = zip(matrix.items, matrix.benchmarks, strict=True)
+    found = {item: name for item, name in pairs if name is not None}
+    return found if len(set(found.values())) > 1 else None
+
+
+def _other_judges(
+    evidence: Evidence, success: SuccessRule | str | None, judge: str | None
+) -> dict[str, Responses]:
+    """The outcomes under every judge that has any, where there are several."""
+    if judge is None or len(evidence.instruments) < 2:
+        return {}
+    found = {}
+    for name in sorted(evidence.instruments):
+        try:
+            found[name] = _responses(response_matrix(evidence, success=success, judge=name))
+        except InputError:  # it gave no verdict that this rule can read
+            continue
+    return found if len(found) > 1 else {}
+
+
+def _varying(responses: Responses) -> Any:
+    return (responses.codes == 1).any(axis=0) & (responses.codes == 0).any(axis=0)
+
+
+# --- the parts -----------------------------------------------------------------------------------
+
+
+@dataclass
+class _Audit:
+    """The parts of one audit; what cannot be computed has its reason in `why`."""
+
+    responses: Responses
+    settings: ConstructSettings
+    why: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def parts(
+        self,
+        held: Responses,
+        structures: Mapping[str, Mapping[str, str]],
+        of_judges: Mapping[str, Responses],
+    ) -> dict[str, Any]:
+        """Every part but the saturation."""
+        found: dict[str, Any] = {"spectrum": self._spectrum(held)}
+        reason = _too_small(held)
+        if reason:
+            unknown = ("models", "comparisons", "nesting_failures", "factor_correlations")
+            self.why |= dict.fromkeys((*unknown, "prior_sensitivity", "without_domain"), reason)
+            found["verdict"] = Verdict(
+                single_attribute=CANNOT_TELL, why=reason, null_sets=self.settings.null_sets
+            )
+        else:
+            found |= self._dimensions(held, structures)
+        found["by_judge"] = self._by_judge(of_judges, structures)
+        found |= self._differences(held, structures)
+        return found
+
+    def _spectrum(self, held: Responses) -> Mapping[str, Any] | None:
+        """The spectrum, with the null of one dimension under two priors of its fit."""
+        chosen = self.settings
+        if len(held.items) < 2:
+            self.why["spectrum"] = f"{len(held.items)} items vary"
+            return None
+        try:
+            found = {
+                name: measure_spectrum(
+                    held,
+                    replicates=chosen.replicates,
+                    percentile=chosen.percentile,
+                    seed=chosen.seed,
+                    correlation=chosen.correlation,
+                    one_dimension=fit_unidimensional(held, priors=priors, errors=False),
+                    tasks=chosen.tasks("spectra"),
+                )
+                for name, priors in SPECTRUM_PRIORS.items()
+            }
+        except InputError as error:
+            self.why["spectrum"] = error.problem
+            return None
+        first, *others = found.items()
+        self.warnings += first[1].warnings
+        return {
+            **first[1].to_dict(),
+            "one_dimension_prior": first[0],
+            "other_priors": [
+                {
+                    "prior": name,
+                    "null_q95_one_dimension": other.to_dict()["null_q95_one_dimension"],
+                    "exceed_one_dimension": other.exceed_one_dimension,
+                }
+                for name, other in others
+            ],
+        }
+
+    def _dimensions(
+        self, held: Responses, structures: Mapping[str, Mapping[str, str]]
+    ) -> dict[str, Any]:
+        """The comparison of models, the verdict and what is asked of them next."""
+        chosen = self.settings
+        models = candidate_models(held.items, structures, max_dims=chosen.max_dims)
+        table = compare_models(
+            held,
+            models,
+            splits=chosen.splits,
+            share=chosen.share,
+            restarts=chosen.restarts,
+            seed=chosen.seed,
+            tasks=chosen.tasks("models"),
+        )
+        self.warnings += table.warnings
+        verdict = judge_dimensionality(
+            held,
+            models,
+            VerdictSettings(
+                splits=chosen.splits,
+                share=chosen.share,
+                null_sets=chosen.null_sets,
+                seed=chosen.seed,
+            ),
+            known=table.losses,
+            tasks=chosen.tasks("verdict"),
+        )
+        return {
+            "models": table.models,
+            "comparisons": table.comparisons,
+            "nesting_failures": table.nesting_failures,
+            "factor_correlations": self._correlations(table),
+            "prior_sensitivity": self._priors(held, table, models),
+            "without_domain": self._without_domain(held, structures),
+            "verdict": verdict,
+        }
+
+    def _correlations(self, table: ModelComparison) -> tuple[FactorCorrelations, ...]:
+        """Of every structure, and of the best explored model of several dimensions."""
+        explored = [row for row in table.models if row.kind == "exploratory" and row.dims > 1]
+        names = [row.name for row in table.models if row.kind == "confirmatory"]
+        if explored:
+            best = min(explored, key=lambda row: row.log_loss.mean)
+            names.append(best.name)
+        found = tuple(
+            factor_correlations(table.fit(name), seed=self.settings.seed) for name in names
+        )
+        if not found:
+            self.why["factor_correlations"] = "no model has several dimensions"
+        return found
+
+    def _priors(
+        self, held: Responses, table: ModelComparison, models: tuple[CandidateModel, ...]
+    ) -> tuple[PriorRow, ...]:
+        chosen = self.settings
+        masks = split_responses(held, splits=chosen.splits, share=chosen.share, seed=chosen.seed)
+        several = next((model for model in models if model.name == table.best_several), None)
+        return prior_sensitivity(held, masks, several, tasks=chosen.tasks("priors"))
+
+    def _without_domain(
+        self, held: Responses, structures: Mapping[str, Mapping[str, str]]
+    ) -> tuple[DomainFollowUp, ...] | None:
+        few = {
+            name: held_by
+            for name, held_by in structures.items()
+            if len(set(held_by.values())) <= MOST_DOMAINS
+        }
+        if not few:
+            self.why["without_domain"] = (
+                f"every structure has more than {MOST_DOMAINS} domains"
+                if structures
+                else "no structure was given"
+            )
+            return None
+        chosen = self.settings
+        return drop_one_domain(
+            held,
+            few,
+            splits=chosen.splits,
+            share=chosen.share,
+            restarts=min(2, chosen.restarts),
+            seed=chosen.seed,
+            tasks=chosen.tasks("domains"),
+        )
+
+    def _by_judge(
+        self, of_judges: Mapping[str, Responses], structures: Mapping[str, Mapping[str, str]]
+    ) -> ByJudge | None:
+        if not of_judges:
+            self.why["by_judge"] = (
+                "one judge labelled everything, so whether it made a factor cannot be told"
+            )
+            return None
+        chosen = self.settings
+        found = by_judge(
+            of_judges,
+            next(iter(structures.values()), None),
+            splits=chosen.splits,
+            share=chosen.share,
+            seed=chosen.seed,
+            tasks=chosen.tasks("judges"),
+        )
+        self.warnings.append(found.sentence)
+        return found
+
+    def _differences(
+        self, held: Responses, structures: Mapping[str, Mapping[str, str]]
+    ) -> dict[str, Any]:
+        chosen = self.settings
+        duplicates = near_duplicates(held, chosen.clusters or None) if held.items else None
+        if duplicates is None:
+            self.why["near_duplicates"] = "no item varies"
+        if not chosen.groups:
+            self.why |= dict.fromkeys(("dif", "dif_groups"), "no groups were given")
+            return {"near_duplicates": duplicates}
+        rows: list[Any] = []
+        compared: list[dict[str, Any]] = []
+        for name, groups in chosen.groups.items():
+            found = audit_differences(
+                held,
+                groups,
+                structure=next(iter(structures.values()), None),
+                cluster=chosen.clusters or None,
+                settings=DifferencesSettings(
+                    simulations=chosen.simulations,
+                    alpha=chosen.level,
+                    minimum_group=chosen.minimum_group,
+                    seed=chosen.seed,
+                ),
+                tasks=chosen.tasks(f"item differences by {name}"),
+            )
+            rows += found.rows
+            compared.append(_groups(name, found))
+            self.warnings += found.warnings
+        return {"dif": tuple(rows), "dif_groups": compared, "near_duplicates": duplicates}
+
+
+def _groups(name: str, found: DifferencesAudit) -> dict[str, Any]:
+    return {
+        "grouping": name,
+        "compared": found.compared,
+        "refused": found.refused,
+        "ungrouped": found.ungrouped,
+        "skipped": found.skipped,
+        "settings": found.settings,
+    }
+
+
+def _too_small(held: Responses) -> str:
+    targets, items = held.codes.shape
+    if targets >= FEWEST_TARGETS and items >= FEWEST_ITEMS:
+        return ""
+    return (
+        f"{targets} targets and {items} items that tell them apart; {FEWEST_TARGETS} of each is "
+        "the least on which models can be compared"
+    )
+
+
+def _with_saturation(verdict: Verdict, saturation: Saturation) -> Verdict:
+    """Saturated items cannot support one attribute: they hardly could have shown another."""
+    if verdict.single_attribute != SUPPORTED or saturation.modelable:
+        return verdict
+    return replace(
+        verdict,
+        single_attribute=CANNOT_TELL,
+        why=f"One dimension explains what there is, but there is little. {saturation.sentence}",
+    )

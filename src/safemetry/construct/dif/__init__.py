@@ -1,0 +1,1 @@
+"""Differential item functioning: items that differ between groups of equal ability."""
