@@ -14,13 +14,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import calibrating, counting, reading, reporting, starting
+from benchmarks import auditing, calibrating, counting, reading, reporting, starting
 from benchmarks.timing import Row, printed
 
 SIZES = {
     "small": {"rows": 1_000_000, "repeats": 3, "records": 2_000, "samples": 500},
     "full": {"rows": 20_000_000, "repeats": 3, "records": 20_000, "samples": 20_000},
 }
+PARTS = ("starting", "study", "reading", "inspect", "report", "irt", "construct")
 
 
 def main() -> None:
@@ -30,7 +31,16 @@ def main() -> None:
     parser.add_argument(
         "--only",
         action="append",
-        choices=["starting", "counting", "study", "reading", "inspect", "report", "irt"],
+        choices=[
+            "starting",
+            "counting",
+            "study",
+            "reading",
+            "inspect",
+            "report",
+            "irt",
+            "construct",
+        ],
         help="only this part; may be repeated (study includes counting)",
     )
     parser.add_argument(
@@ -43,7 +53,9 @@ def main() -> None:
     asked = parser.parse_args()
     size = SIZES[asked.size]
     asked.cache.mkdir(parents=True, exist_ok=True)
-    wanted = set(asked.only or ["starting", "study", "reading", "inspect", "report", "irt"])
+    wanted = set(
+        asked.only or ["starting", "study", "reading", "inspect", "report", "irt", "construct"]
+    )
     with_study = "study" in wanted
     if with_study:
         wanted.add("counting")
@@ -56,6 +68,7 @@ def main() -> None:
         "inspect": lambda: reading.measure_inspect(asked.cache, size["samples"]),
         "report": lambda: reporting.measure(asked.cache, size["repeats"]),
         "irt": lambda: calibrating.measure(size["repeats"]),
+        "construct": auditing.measure,
     }
     rows: list[Row] = []
     for name, part in parts.items():

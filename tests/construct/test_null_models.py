@@ -10,6 +10,7 @@ from safemetry.construct.null_models import (
     OneDimension,
     as_one_dimension,
     draw_abilities,
+    draw_items,
     fit_one_dimension,
     simulate_one_dimension,
 )
@@ -73,6 +74,21 @@ def test_a_simulated_item_varies_where_the_observed_one_does():
     drawn = simulate_one_dimension(observed, OneDimension(items), rng)
     passed = (drawn.codes == 1).sum(axis=0)
     assert ((passed[1:] > 0) & (passed[1:] < 12)).all()
+
+
+def test_items_are_drawn_from_their_posterior_where_it_is_known():
+    observed, _ = skewed(np.random.default_rng(12))
+    null = fit_one_dimension(observed, VARIATIONAL)
+    rng = np.random.default_rng(13)
+    drawn = [draw_items(null, rng) for _ in range(400)]
+    slopes = np.array([items.slopes[:, 0] for items in drawn])
+    intercepts = np.array([items.intercepts[:, 0] for items in drawn])
+    spread = np.sqrt(np.array([np.diag(block) for block in null.item_covariance]))
+    assert np.allclose(slopes.std(axis=0) / spread[:, 0], 1, atol=0.2)
+    assert np.allclose(intercepts.std(axis=0) / spread[:, 1], 1, atol=0.2)
+    assert np.abs(slopes.mean(axis=0) - null.parameters.slopes[:, 0]).max() < 0.2
+    marginal = fit_one_dimension(observed, TWO_PL)
+    assert draw_items(marginal, rng) is marginal.parameters
 
 
 def test_guessing_survives_in_the_simulated_sets():

@@ -97,6 +97,17 @@ def test_a_model_that_does_not_beat_every_one_dimensional_one_rejects_nothing():
     assert "worse than the best of one (1D 3PL)" in found.why
 
 
+def test_a_gain_too_small_to_matter_rejects_nothing():
+    null = np.linspace(-0.001, 0.001, 99)
+    gains = [0.002, 0.0021, 0.0019]
+    found = decide(ONE, several(gains), 0.002, null, VerdictSettings())
+    assert found.p_value == pytest.approx(0.01)
+    assert found.single_attribute == CANNOT_TELL
+    assert "too small to matter" in found.why
+    literal = decide(ONE, several(gains), 0.002, null, VerdictSettings(least_gain=0))
+    assert literal.single_attribute == REJECTED
+
+
 def test_no_number_of_dimensions_is_reported():
     found = decide(ONE, several([0.05] * 3), 0.05, np.zeros(99), VerdictSettings())
     assert "More than one dimension; how many is not said." in found.why

@@ -3,8 +3,9 @@
 A model of one dimension is fitted to the responses, and new responses are drawn from it with the
 same targets, items and missing cells. The ability of a target is by default a draw from its own
 posterior (a plausible value, Mislevy 1991), not from the population: the abilities of released
-models are skewed and come in families, and a draw from N(0, 1) would not keep that. This is a
-posterior predictive draw for targets (Rubin 1984) at the estimate of the items.
+models are skewed and come in families, and a draw from N(0, 1) would not keep that. Items are draws
+from their posterior after a variational fit, and the estimates after one by marginal likelihood.
+These are posterior predictive draws (Rubin 1984).
 """
 
 from __future__ import annotations
@@ -41,12 +42,15 @@ class OneDimension:
     ability_mean, ability_sd
         Normal posterior of each target, shape ``(N,)``; None where it is read off the responses
         and the items.
+    item_covariance
+        Of slope and intercept given the abilities, shape ``(J, 2, 2)``; None where it is unknown.
     """
 
     parameters: ItemParameters
     latent_sd: float = 1.0
     ability_mean: FloatArray | None = None
     ability_sd: FloatArray | None = None
+    item_covariance: FloatArray | None = None
 
 
 def fit_one_dimension(responses: Responses, model: CandidateModel) -> OneDimension:
@@ -82,6 +86,7 @@ def as_one_dimension(fit: UnidimensionalFit | MultidimensionalFit) -> OneDimensi
         fit.parameters,
         ability_mean=fit.abilities[:, 0],
         ability_sd=np.sqrt(fit.ability_covariance[:, 0, 0]),
+        item_covariance=fit.item_covariance,
     )
 
 
@@ -100,6 +105,21 @@ def draw_abilities(
     values = plausible_values(model.parameters, responses, 1, rng, latent_sd=model.latent_sd)
     chosen: FloatArray = values[0]
     return chosen
+
+
+def draw_items(model: OneDimension, rng: np.random.Generator) -> ItemParameters:
+    """Item parameters from their posterior, or the estimates where no covariance is known.
+
+    Estimates are shrunk towards one another, so that sets drawn from them have items that are more
+    alike than those observed, and give several dimensions less to gain.
+    """
+    if model.item_covariance is None:
+        return model.parameters
+    means = np.column_stack([model.parameters.slopes, model.parameters.intercepts])
+    values, axes = np.linalg.eigh(model.item_covariance)
+    spread = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    drawn = means + (spread @ rng.standard_normal((len(means), 2, 1)))[:, :, 0]
+    return replace(model.parameters, slopes=drawn[:, :1], intercepts=drawn[:, 1:])
 
 
 def simulate_one_dimension(
@@ -125,7 +145,8 @@ def simulate_one_dimension(
         Source of randomness.
     abilities
         ``posterior``: of each target a draw from its own posterior, which keeps the shape of the
-        realised abilities; ``population``: from the normal population.
+        realised abilities; ``population``: from the normal population. Items are drawn by
+        `draw_items`.
 
     Returns
     -------
@@ -150,7 +171,7 @@ def simulate_one_dimension(
     if model.parameters.items != len(responses.items) or model.parameters.dimensions != 1:
         raise InputError("the null model does not describe these items in one dimension")
     theta = draw_abilities(responses, model, rng, abilities)
-    chances = reaching(model.parameters, theta[:, None])[0]
+    chances = reaching(draw_items(model, rng), theta[:, None])[0]
     observed = responses.observed
     passed = ((responses.codes == 1) & observed).sum(axis=0)
     varies = (passed > 0) & (passed < observed.sum(axis=0))

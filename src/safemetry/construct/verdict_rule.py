@@ -6,7 +6,7 @@ dimension *is* true is therefore simulated, and compared with what was found.
 
 Single attribute *rejected*: the gain of the best multidimensional model over the best
 one-dimensional one exceeds the 95th percentile of the same gain in data sets simulated from the
-fitted one-dimensional model, and the multidimensional model beats every one-dimensional one.
+fitted one-dimensional model, and over every one-dimensional model it is .005 nats or more.
 *Supported*: it does not exceed it, and the interval of the gain lies below .005 nats. Otherwise
 *cannot tell*. This is a parametric bootstrap test (Efron & Tibshirani 1993, chapter 16; Davison &
 Hinkley 1997, section 4.2); it never counts dimensions.
@@ -45,7 +45,12 @@ class VerdictSettings:
     seed
         Split s uses `seed` + s; simulated sets use their number and `seed`.
     supported_below
-        Nats of held-out log loss that are too small to matter.
+        Nats of held-out log loss: *supported* needs the interval of the gain below it.
+    least_gain
+        Nats of held-out log loss: *rejected* needs a gain of as much. The fitted one-dimensional
+        model is not the true one, so that the percentile alone rejects a little more often than it
+        should, at gains that are too small to matter. 0 leaves the percentile alone to decide, if
+        several dimensions predict better at all.
     dims
         Numbers of explored dimensions that are compared, beside every structure. Those above are
         left out because each costs as much as all others in every simulated set.
@@ -64,6 +69,7 @@ class VerdictSettings:
     percentile: float = 95.0
     seed: int = 2026
     supported_below: float = 0.005
+    least_gain: float = 0.005
     dims: tuple[int, ...] = (2, 3, 4)
     level: float = 0.95
     abilities: AbilitySource = "posterior"
@@ -203,7 +209,7 @@ def decide(
     reaching = int((null_gains >= statistic).sum())
     exceeds = reaching <= settings.most_reaching
     high = float("inf") if best.interval is None else best.interval[1]
-    if exceeds and best.gain > 0:
+    if exceeds and best.gain > 0 and best.gain >= settings.least_gain:
         state = REJECTED
     elif not exceeds and high < settings.supported_below:
         state = SUPPORTED
@@ -253,8 +259,8 @@ def _sentence(
         )
     if exceeds:
         return (
-            f"Cannot tell: {null}, so that this one dimension does not explain the responses, "
-            f"but {found}."
+            f"Cannot tell: {null}, so that this one dimension does not explain everything, but "
+            f"{found}; below {settings.least_gain:g} it is too small to matter."
         )
     return (
         f"Cannot tell: {found}, and {null}, which is no evidence against one dimension; but the "

@@ -108,7 +108,9 @@ def test_harmbench_compares_two_developers_and_names_the_rest(harmbench):
 def test_a_band_without_a_group_is_named(harmbench):
     assert harmbench.headline().lacking_bands == ()
     lacking = row(harmbench, **MANTEL_HAENSZEL, prior="regularised", bands=EVERYONE).lacking_bands
-    assert [(band.band, band.lacks) for band in lacking] == [(2, "anthropic")]
+    # The least able third of all targets holds nobody of the two.
+    named = [(band.band, band.lacks) for band in lacking]
+    assert named == [(1, "openai"), (1, "anthropic"), (2, "anthropic")]
 
 
 def test_every_choice_is_varied(harmbench):

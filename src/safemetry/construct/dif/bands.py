@@ -64,6 +64,13 @@ class Banding:
         whose = "the two groups" if self.reference == "groups" else "all targets"
         return f"{self.count} quantile bands of {whose}"
 
+    @property
+    def size(self) -> int | None:
+        """How many bands there are; None where every score is one."""
+        if self.kind == "scores":
+            return None
+        return self.count if self.kind == "quantiles" else len(self.edges) + 1
+
     def strata(self, scores: FloatArray, reference_scores: FloatArray | None = None) -> IntArray:
         """The stratum of each target.
 

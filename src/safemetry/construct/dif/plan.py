@@ -164,4 +164,4 @@ def _lacking(
         return ()
     abilities = null.tables[tables].abilities(responses.codes)[None]
     strata = ability_bands(abilities, pair.rows, statistic.bands)[0]
-    return lacking_bands(strata, pair.is_focal, pair.names)
+    return lacking_bands(strata, pair.is_focal, pair.names, count=statistic.bands.size)
