@@ -8,8 +8,8 @@ import json
 import numpy as np
 import pytest
 
-from safemetry.construct.by_judge import by_judge
-from safemetry.construct.judge_cells import common_cells
+from safemetry.construct.dimensions.by_judge import by_judge
+from safemetry.construct.dimensions.judge_cells import common_cells
 from safemetry.errors import InputError
 from safemetry.findings import plain
 from safemetry.irt.responses import make_responses

@@ -18,8 +18,8 @@ from safemetry.construct.charts import (
     log_loss_chart,
     scree_chart,
 )
-from safemetry.construct.difcharts import MOST_LABELS, dif_volcano, sensitivity_strip
-from safemetry.construct.factorcharts import factor_correlation_map
+from safemetry.construct.dif.charts import MOST_LABELS, dif_volcano, sensitivity_strip
+from safemetry.construct.dimensions.charts import factor_correlation_map
 from safemetry.errors import InputError
 
 OBSERVED = [139.2, 59.0, 28.9, 10.9, 10.4, 9.5]

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from safemetry.construct.comparison import compare_models, gather
-from safemetry.construct.dimension_correlations import factor_correlations
-from safemetry.construct.full_fits import full_fits, nesting_failures
-from safemetry.construct.models import candidate_models
-from safemetry.construct.published import departures
+from safemetry.construct.dimensions.comparison import compare_models, gather
+from safemetry.construct.dimensions.correlations import factor_correlations
+from safemetry.construct.dimensions.full_fits import full_fits, nesting_failures
+from safemetry.construct.dimensions.models import candidate_models
+from safemetry.construct.dimensions.published import departures
 from safemetry.errors import InputError
 from safemetry.findings import plain
 from safemetry.irt.responses import make_responses

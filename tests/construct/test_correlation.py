@@ -10,8 +10,8 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
-from safemetry.construct.correlation import eigenvalues_of, item_correlations
-from safemetry.construct.tetrachoric import tetrachoric
+from safemetry.construct.spectra.correlation import eigenvalues_of, item_correlations
+from safemetry.construct.spectra.tetrachoric import tetrachoric
 from safemetry.errors import InputError
 from safemetry.irt.responses import make_responses
 

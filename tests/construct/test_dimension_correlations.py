@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from safemetry.construct.dimension_correlations import describe_correlations, factor_correlations
-from safemetry.construct.full_fits import full_fits
-from safemetry.construct.models import candidate_models
-from safemetry.construct.published import departures
+from safemetry.construct.dimensions.correlations import describe_correlations, factor_correlations
+from safemetry.construct.dimensions.full_fits import full_fits
+from safemetry.construct.dimensions.models import candidate_models
+from safemetry.construct.dimensions.published import departures
 from safemetry.irt.responses import make_responses
 from safemetry.tasks import TaskSettings
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from safemetry.construct.domains import drop_one_domain
+from safemetry.construct.dimensions.domains import drop_one_domain
 from safemetry.errors import InputError
 from safemetry.findings import plain
 from safemetry.irt.responses import make_responses

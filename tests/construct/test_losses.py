@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from safemetry.construct.losses import (
+from safemetry.construct.dimensions.losses import (
     HELD_OUT_TOLERANCE,
     fit_held_out,
     mean_loss,
     predict_marginally,
     smoothed_rates,
 )
-from safemetry.construct.models import CandidateModel
+from safemetry.construct.dimensions.models import CandidateModel
 from safemetry.errors import InputError
 from safemetry.irt.multidimensional.crossvalidation import split_responses
 from safemetry.irt.multidimensional.fit import fit_multidimensional

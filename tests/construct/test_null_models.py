@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from safemetry.construct.models import CandidateModel, candidate_models
-from safemetry.construct.null_models import (
+from safemetry.construct.dimensions.models import CandidateModel, candidate_models
+from safemetry.construct.dimensions.null_models import (
     OneDimension,
     as_one_dimension,
     draw_abilities,

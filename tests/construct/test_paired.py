@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from safemetry.construct.paired import corrected_interval, paired_difference
+from safemetry.construct.dimensions.paired import corrected_interval, paired_difference
 from safemetry.errors import InputError
 
 

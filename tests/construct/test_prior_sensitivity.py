@@ -7,9 +7,9 @@ import csv
 import numpy as np
 import pytest
 
-from safemetry.construct.joint_mode import DifficultyPrior, fit_joint_mode
-from safemetry.construct.models import candidate_models
-from safemetry.construct.prior_sensitivity import (
+from safemetry.construct.dimensions.joint_mode import DifficultyPrior, fit_joint_mode
+from safemetry.construct.dimensions.models import candidate_models
+from safemetry.construct.dimensions.prior_sensitivity import (
     DEFAULT,
     FREE,
     flagged_sentence,

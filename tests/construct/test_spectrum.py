@@ -8,10 +8,10 @@ import json
 import numpy as np
 import pytest
 
-from safemetry.construct.eigenvalues import outcome_eigenvalues, outcome_spectrum
-from safemetry.construct.null_matrices import draw_outcomes, permute_within_items
-from safemetry.construct.null_models import OneDimension
-from safemetry.construct.spectrum import measure_spectrum, score_spectrum
+from safemetry.construct.dimensions.null_models import OneDimension
+from safemetry.construct.spectra.eigenvalues import outcome_eigenvalues, outcome_spectrum
+from safemetry.construct.spectra.null_matrices import draw_outcomes, permute_within_items
+from safemetry.construct.spectra.spectrum import measure_spectrum, score_spectrum
 from safemetry.errors import InputError
 from safemetry.findings import plain
 from safemetry.irt.parameters import ItemModel, ItemParameters

@@ -8,10 +8,10 @@ import json
 import numpy as np
 import pytest
 
-from safemetry.construct.held_out import held_out_losses
-from safemetry.construct.models import candidate_models
-from safemetry.construct.null_gains import FIRST_SETS
-from safemetry.construct.verdict import (
+from safemetry.construct.dimensions.held_out import held_out_losses
+from safemetry.construct.dimensions.models import candidate_models
+from safemetry.construct.dimensions.null_gains import FIRST_SETS
+from safemetry.construct.dimensions.verdict import (
     CANNOT_TELL,
     REJECTED,
     SUPPORTED,

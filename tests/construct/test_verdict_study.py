@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from safemetry.construct.models import candidate_models
-from safemetry.construct.verdict import REJECTED, SUPPORTED, VerdictSettings, judge_dimensionality
+from safemetry.construct.dimensions.models import candidate_models
+from safemetry.construct.dimensions.verdict import (
+    REJECTED,
+    SUPPORTED,
+    VerdictSettings,
+    judge_dimensionality,
+)
 from safemetry.irt.responses import make_responses
 from safemetry.tasks import Task, TaskSettings, run_tasks
 

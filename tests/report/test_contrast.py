@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from safemetry.construct.factorcharts import STRONGEST
+from safemetry.construct.dimensions.charts import STRONGEST
 
 STYLE = files("safemetry.report").joinpath("style.css").read_text("utf-8")
 LIGHT, _, REST = STYLE.partition("@media (prefers-color-scheme: dark)")

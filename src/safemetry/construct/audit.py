@@ -6,22 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from safemetry.construct.by_judge import ByJudge, by_judge
-from safemetry.construct.comparison import ModelComparison, compare_models
 from safemetry.construct.dif.audit import audit_differences
 from safemetry.construct.dif.duplicates import near_duplicates
 from safemetry.construct.dif.result import DifferencesAudit
 from safemetry.construct.dif.settings import DifferencesSettings
-from safemetry.construct.dimension_correlations import FactorCorrelations, factor_correlations
-from safemetry.construct.domains import DomainFollowUp, drop_one_domain
+from safemetry.construct.dimensions.by_judge import ByJudge, by_judge
+from safemetry.construct.dimensions.comparison import ModelComparison, compare_models
+from safemetry.construct.dimensions.correlations import FactorCorrelations, factor_correlations
+from safemetry.construct.dimensions.domains import DomainFollowUp, drop_one_domain
+from safemetry.construct.dimensions.models import CandidateModel, candidate_models
+from safemetry.construct.dimensions.prior_sensitivity import PriorRow, prior_sensitivity
+from safemetry.construct.dimensions.verdict import judge_dimensionality
+from safemetry.construct.dimensions.verdict_rule import (
+    CANNOT_TELL,
+    SUPPORTED,
+    Verdict,
+    VerdictSettings,
+)
 from safemetry.construct.finding import ConstructFinding
-from safemetry.construct.models import CandidateModel, candidate_models
-from safemetry.construct.prior_sensitivity import PriorRow, prior_sensitivity
 from safemetry.construct.saturation import Saturation, measure_saturation
 from safemetry.construct.settings import ConstructSettings
-from safemetry.construct.spectrum import measure_spectrum
-from safemetry.construct.verdict import judge_dimensionality
-from safemetry.construct.verdict_rule import CANNOT_TELL, SUPPORTED, Verdict, VerdictSettings
+from safemetry.construct.spectra.spectrum import measure_spectrum
 from safemetry.errors import InputError
 from safemetry.evidence.evidence import Evidence, as_evidence
 from safemetry.evidence.maps import EvidenceMap

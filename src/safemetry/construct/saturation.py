@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from safemetry.construct.correlation import check_binary
+from safemetry.construct.spectra.correlation import check_binary
 from safemetry.errors import InputError
 from safemetry.irt.parameters import BoolArray, FloatArray
 from safemetry.irt.responses import Responses

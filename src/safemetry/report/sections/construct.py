@@ -73,7 +73,7 @@ class ConstructSection:
         if judge is None or matrix is None or not _quick(matrix):
             return None
         from safemetry.construct.saturation import measure_saturation
-        from safemetry.construct.spectrum import measure_spectrum
+        from safemetry.construct.spectra.spectrum import measure_spectrum
         from safemetry.irt.responses import make_responses
         from safemetry.tasks import TaskSettings
 

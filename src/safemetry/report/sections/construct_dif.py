@@ -126,7 +126,7 @@ def _volcano(row: Row) -> Figure:
     single = row.get("item_threshold")
 
     def draw(width: int) -> Any:
-        from safemetry.construct.difcharts import dif_volcano
+        from safemetry.construct.dif.charts import dif_volcano
 
         return dif_volcano(
             items,
@@ -240,7 +240,7 @@ def _strip(title: str, rows: Sequence[Row]) -> Figure:
     ]
 
     def draw(width: int) -> Any:
-        from safemetry.construct.difcharts import sensitivity_strip
+        from safemetry.construct.dif.charts import sensitivity_strip
 
         return sensitivity_strip(marks, width=width)
 

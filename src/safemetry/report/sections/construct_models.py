@@ -209,7 +209,7 @@ def _correlation_map(
     model: str, names: Sequence[str], matrix: Sequence[Sequence[float]], said: str
 ) -> Figure:
     def draw(width: int) -> Any:
-        from safemetry.construct.factorcharts import factor_correlation_map
+        from safemetry.construct.dimensions.charts import factor_correlation_map
 
         return factor_correlation_map(names, matrix, width=width)
 
@@ -232,7 +232,7 @@ def _correlation_map(
 
 def _key(names: Sequence[str]) -> str:
     """Numbers and names, for a map that has no room for names."""
-    from safemetry.construct.factorcharts import FEW
+    from safemetry.construct.dimensions.charts import FEW
 
     places = [str(place) for place in range(1, len(names) + 1)]
     if len(names) <= FEW or list(names) == places:

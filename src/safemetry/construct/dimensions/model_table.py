@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from safemetry.construct.full_fits import FullFit
-from safemetry.construct.held_out import ModelLosses
-from safemetry.construct.losses import HeldOutLoss
+from safemetry.construct.dimensions.full_fits import FullFit
+from safemetry.construct.dimensions.held_out import ModelLosses
+from safemetry.construct.dimensions.losses import HeldOutLoss
 from safemetry.irt.parameters import FloatArray
 
 

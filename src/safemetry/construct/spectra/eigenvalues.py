@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from scipy.sparse.linalg import eigsh
 
-from safemetry.construct.correlation import (
+from safemetry.construct.spectra.correlation import (
     CorrelationKind,
     pairwise_pearson,
     pairwise_tetrachoric,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from safemetry.construct.full_fits import FullFit
+from safemetry.construct.dimensions.full_fits import FullFit
 from safemetry.errors import InputError
 from safemetry.irt.multidimensional.rotation import Rotation, rotate, standardised_loadings
 from safemetry.irt.parameters import FloatArray

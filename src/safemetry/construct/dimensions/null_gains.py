@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from safemetry.construct.losses import fit_held_out
-from safemetry.construct.models import CandidateModel
-from safemetry.construct.null_models import (
+from safemetry.construct.dimensions.losses import fit_held_out
+from safemetry.construct.dimensions.models import CandidateModel
+from safemetry.construct.dimensions.null_models import (
     AbilitySource,
     OneDimension,
     simulate_one_dimension,

@@ -14,13 +14,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from safemetry.construct.correlation import eigenvalues_of, pairwise_pearson, with_zeros
-from safemetry.construct.held_out import held_out_losses
-from safemetry.construct.judge_cells import common_cells
-from safemetry.construct.judge_correlations import CorrelationShift, correlation_shifts
-from safemetry.construct.models import CandidateModel, candidate_models
-from safemetry.construct.paired import PairedDifference, corrected_interval, paired_difference
-from safemetry.construct.verdict_rule import lowest
+from safemetry.construct.dimensions.held_out import held_out_losses
+from safemetry.construct.dimensions.judge_cells import common_cells
+from safemetry.construct.dimensions.judge_correlations import CorrelationShift, correlation_shifts
+from safemetry.construct.dimensions.models import CandidateModel, candidate_models
+from safemetry.construct.dimensions.paired import (
+    PairedDifference,
+    corrected_interval,
+    paired_difference,
+)
+from safemetry.construct.dimensions.verdict_rule import lowest
+from safemetry.construct.spectra.correlation import eigenvalues_of, pairwise_pearson, with_zeros
 from safemetry.errors import InputError
 from safemetry.findings import plain
 from safemetry.irt.multidimensional.crossvalidation import split_responses

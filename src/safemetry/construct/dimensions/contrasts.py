@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from safemetry.construct.held_out import ModelLosses
-from safemetry.construct.paired import PairedDifference, paired_difference
+from safemetry.construct.dimensions.held_out import ModelLosses
+from safemetry.construct.dimensions.paired import PairedDifference, paired_difference
 
 BEST = "best of several dimensions against best of one"
 

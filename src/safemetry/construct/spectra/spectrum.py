@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from safemetry.construct.correlation import (
+from safemetry.construct.dimensions.null_models import AbilitySource, OneDimension, as_one_dimension
+from safemetry.construct.spectra.correlation import (
     CorrelationKind,
     check_binary,
     check_kind,
     eigenvalues_of,
 )
-from safemetry.construct.eigenvalues import outcome_spectrum
-from safemetry.construct.null_models import AbilitySource, OneDimension, as_one_dimension
-from safemetry.construct.null_spectra import null_spectra
+from safemetry.construct.spectra.eigenvalues import outcome_spectrum
+from safemetry.construct.spectra.null_spectra import null_spectra
 from safemetry.errors import InputError
 from safemetry.irt.multidimensional.result import MultidimensionalFit
 from safemetry.irt.parameters import BoolArray, FloatArray

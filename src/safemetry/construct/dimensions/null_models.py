@@ -15,8 +15,8 @@ from typing import Literal
 
 import numpy as np
 
-from safemetry.construct.models import CandidateModel
-from safemetry.construct.null_matrices import draw_outcomes
+from safemetry.construct.dimensions.models import CandidateModel
+from safemetry.construct.spectra.null_matrices import draw_outcomes
 from safemetry.errors import InputError
 from safemetry.irt.ability import plausible_values
 from safemetry.irt.multidimensional.fit import fit_multidimensional

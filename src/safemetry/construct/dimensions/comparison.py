@@ -8,12 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from safemetry.construct.contrasts import Contrasts, Separation
-from safemetry.construct.full_fits import FullFit, NestingFailure, full_fits, nesting_failures
-from safemetry.construct.held_out import ModelLosses, held_out_losses
-from safemetry.construct.model_table import ModelRow, model_table
-from safemetry.construct.models import CandidateModel
-from safemetry.construct.paired import WINS_ARE_NOT_EVIDENCE, PairedDifference
+from safemetry.construct.dimensions.contrasts import Contrasts, Separation
+from safemetry.construct.dimensions.full_fits import (
+    FullFit,
+    NestingFailure,
+    full_fits,
+    nesting_failures,
+)
+from safemetry.construct.dimensions.held_out import ModelLosses, held_out_losses
+from safemetry.construct.dimensions.model_table import ModelRow, model_table
+from safemetry.construct.dimensions.models import CandidateModel
+from safemetry.construct.dimensions.paired import WINS_ARE_NOT_EVIDENCE, PairedDifference
 from safemetry.errors import InputError
 from safemetry.findings import plain
 from safemetry.irt.multidimensional.crossvalidation import split_responses

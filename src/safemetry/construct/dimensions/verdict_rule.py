@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from safemetry.construct.null_models import AbilitySource
-from safemetry.construct.paired import PairedDifference, paired_difference
+from safemetry.construct.dimensions.null_models import AbilitySource
+from safemetry.construct.dimensions.paired import PairedDifference, paired_difference
 from safemetry.errors import InputError
 from safemetry.irt.parameters import FloatArray
 

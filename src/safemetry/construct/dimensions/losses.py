@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from safemetry.construct.models import CandidateModel
+from safemetry.construct.dimensions.models import CandidateModel
 from safemetry.errors import InputError
 from safemetry.irt.multidimensional.fit import fit_multidimensional
 from safemetry.irt.multidimensional.result import score_held_out

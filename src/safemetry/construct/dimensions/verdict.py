@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from safemetry.construct.held_out import ModelLosses, held_out_losses
-from safemetry.construct.models import CandidateModel
-from safemetry.construct.null_gains import best_gain, simulate_gains
-from safemetry.construct.null_models import fit_one_dimension
-from safemetry.construct.verdict_rule import (
+from safemetry.construct.dimensions.held_out import ModelLosses, held_out_losses
+from safemetry.construct.dimensions.models import CandidateModel
+from safemetry.construct.dimensions.null_gains import best_gain, simulate_gains
+from safemetry.construct.dimensions.null_models import fit_one_dimension
+from safemetry.construct.dimensions.verdict_rule import (
     CANNOT_TELL,
     REJECTED,
     SUPPORTED,

@@ -14,11 +14,11 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from safemetry.construct.joint_mode import DifficultyPrior, fit_joint_mode
-from safemetry.construct.losses import predict_marginally
-from safemetry.construct.model_table import SplitSummary, summarise
-from safemetry.construct.models import CandidateModel
-from safemetry.construct.paired import corrected_interval
+from safemetry.construct.dimensions.joint_mode import DifficultyPrior, fit_joint_mode
+from safemetry.construct.dimensions.losses import predict_marginally
+from safemetry.construct.dimensions.model_table import SplitSummary, summarise
+from safemetry.construct.dimensions.models import CandidateModel
+from safemetry.construct.dimensions.paired import corrected_interval
 from safemetry.errors import InputError
 from safemetry.findings import plain
 from safemetry.irt.multidimensional.fit import fit_multidimensional

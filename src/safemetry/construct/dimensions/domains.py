@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from safemetry.construct.contrasts import Contrasts
-from safemetry.construct.held_out import held_out_losses
-from safemetry.construct.models import CandidateModel, candidate_models
-from safemetry.construct.paired import PairedDifference
+from safemetry.construct.dimensions.contrasts import Contrasts
+from safemetry.construct.dimensions.held_out import held_out_losses
+from safemetry.construct.dimensions.models import CandidateModel, candidate_models
+from safemetry.construct.dimensions.paired import PairedDifference
 from safemetry.errors import InputError
 from safemetry.irt.multidimensional.crossvalidation import split_responses
 from safemetry.irt.responses import Responses

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from safemetry.construct.correlation import CorrelationKind
-from safemetry.construct.eigenvalues import outcome_eigenvalues
-from safemetry.construct.null_matrices import draw_outcomes, permute_within_items
-from safemetry.construct.null_models import AbilitySource, OneDimension
+from safemetry.construct.dimensions.null_models import AbilitySource, OneDimension
+from safemetry.construct.spectra.correlation import CorrelationKind
+from safemetry.construct.spectra.eigenvalues import outcome_eigenvalues
+from safemetry.construct.spectra.null_matrices import draw_outcomes, permute_within_items
 from safemetry.irt.ability import plausible_values
 from safemetry.irt.parameters import BoolArray, FloatArray, ItemParameters, reaching
 from safemetry.irt.responses import Responses

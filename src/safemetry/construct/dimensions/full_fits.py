@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from safemetry.construct.models import CandidateModel
+from safemetry.construct.dimensions.models import CandidateModel
 from safemetry.irt.diagnostics.nesting import find_nesting_failures
 from safemetry.irt.information_criteria import InformationCriteria, information_criteria
 from safemetry.irt.multidimensional.fit import fit_multidimensional

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from safemetry.construct.tetrachoric import tetrachoric
+from safemetry.construct.spectra.tetrachoric import tetrachoric
 from safemetry.errors import InputError
 from safemetry.irt.parameters import BoolArray, FloatArray
 from safemetry.irt.responses import Responses

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from safemetry.construct.losses import HeldOutLoss, fit_held_out
-from safemetry.construct.models import CandidateModel
+from safemetry.construct.dimensions.losses import HeldOutLoss, fit_held_out
+from safemetry.construct.dimensions.models import CandidateModel
 from safemetry.errors import InputError
 from safemetry.irt.parameters import BoolArray, FloatArray
 from safemetry.irt.responses import Responses
