@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from safemetry.evidence.study import Study
     from safemetry.evidence.success import SuccessRule
     from safemetry.irt import calibrate
+    from safemetry.judges import audit_judges
     from safemetry.rates import (
         compare_rates,
         count_labels,
@@ -54,6 +55,7 @@ _HOMES = {
     "calibrate": "irt",
     "analyse_factors": "construct",
     "audit_construct": "construct",
+    "audit_judges": "judges",
     "compare_rates": "rates",
     "compose_report": "report",
     "count_labels": "rates",
@@ -82,6 +84,7 @@ __all__ = [
     "analyse_factors",
     "as_evidence",
     "audit_construct",
+    "audit_judges",
     "calibrate",
     "compare_rates",
     "compose_report",

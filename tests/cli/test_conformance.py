@@ -92,6 +92,23 @@ OWN_KEYS: dict[str, dict[str, set[str]]] = {
         "parallel": set(),
         "coherence": {"benchmark", "with_rest", "runs_against", "reading"},
     },
+    "judges": {
+        "counts": {"judge", "class", "target", "count", "n_common"},
+        "collapse": {
+            *{"judge", "class", "target", "count", "n_common", "max_count", "max_judge", "state"},
+            *{"state_without_leader", "can_emit", "missing_labels"},
+        },
+        "movement": {"from", "to", "judge", "count", "interval"},
+        "spread": {
+            *{"boundary", "rate_max", "rate_min", "max_judge", "min_judge", "ratio", "ratio_next"},
+            *{"difference", "trimmed_ratio", "given_non_refusal_ratio", "without_collapsed"},
+        },
+        "agreement": set(),
+        "noise": set(),
+        "corrected": set(),
+        "specifications": {"intent", "specifications"},
+        "card": set(),
+    },
     "construct": {
         "saturation": set(),
         "spectrum": set(),
@@ -164,6 +181,7 @@ def calls(evidence: Evidence, tmp_path: Path, run: Run) -> Calls:
             "compare": [table, "--baseline", TARGETS[0], "--candidate", TARGETS[1]],
             "plan": ["--ceiling", "0.001"],
             "calibrate": [matrix(tmp_path / "matrix.csv")],
+            "judges": [table, "--draws", "100"],
             "construct": [  # too few items to compare models, which takes no time
                 matrix(tmp_path / "matrix.csv"),
                 *("--groups", f"{developers(tmp_path / 'made.csv')}:developer"),

@@ -129,13 +129,13 @@ def columns(path: Path, key: str, value: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_harmbench(shared: Path) -> None:
+def test_harmbench(shared: Path, study_size: float) -> None:
     folder = shared / "data/helm_safety"
     chosen = ConstructSettings(
         structures={"type": columns(folder / "harmbench_items.csv", "item_id", "type")},
         groups={"developer": columns(folder / "models.csv", "model", "developer")},
         restarts=1,
-        max_dims=4,
+        max_dims=4 if study_size >= 1 else 2,
         replicates=200,
         simulations=399,
         jobs=2,

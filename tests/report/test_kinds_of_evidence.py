@@ -155,7 +155,7 @@ def test_without_categories_and_attacks_there_is_no_grid():
     ]
     report = compose_report(table(rows))
     assert not {"groups", "coverage"} & report.parts.keys()
-    assert list(report.parts) == ["balance", "claims", "missing", "instruments"]
+    assert list(report.parts) == ["balance", "claims", "missing", "judges", "instruments"]
 
 
 def test_one_category_and_one_attack_say_nothing_that_the_first_table_does_not():

@@ -12,7 +12,7 @@ from safemetry.report.blocks import Column
 from safemetry.report.section import GROUP, installed_sections
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "report.md"
-OURS = ["balance", "claims", "groups", "coverage", "missing", "instruments"]
+OURS = ["balance", "claims", "groups", "coverage", "missing", "judges", "instruments"]
 SECTION = """
     from safemetry.report import Part, Text
 

@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "report": ("report:report", "Write a report: one page that says what the evidence supports."),
     "rates": ("rates:rates", "Measure how often targets went along, and how sure that is."),
     "compare": ("compare:compare", "Compare two targets or releases on the same items."),
+    "judges": ("judges:judges", "Audit the judges: collapse, agreement, corrected rates."),
     "calibrate": ("calibrate:calibrate", "Fit an item response model to items and targets."),
     "factors": ("factors:factors", "Find what several benchmarks have in common."),
     "construct": ("construct:construct", "Audit whether a score measures one thing."),

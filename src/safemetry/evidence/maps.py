@@ -39,13 +39,14 @@ MISSING_PREFIX = "missing:"
 _PER_ROW: Final = {*(column.name for column in VERDICT_COLUMNS), "source_row"}
 
 
-class _Loader(yaml.SafeLoader):
+class PlainLoader(yaml.SafeLoader):
     """YAML whose `yes`, `no`, `on`, `true` and dates stay the text that a cell holds.
 
     A key that stands twice is an error: the first value would be lost without a word.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - as the base class has it
+        """The mapping, every key once."""
         seen = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
@@ -56,7 +57,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-_Loader.yaml_implicit_resolvers = {
+PlainLoader.yaml_implicit_resolvers = {
     first: [
         (tag, pattern)
         for tag, pattern in resolvers
@@ -282,7 +283,7 @@ def read_map(path: str | Path) -> EvidenceMap:
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
-        content = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader with fewer types
+        content = yaml.load(text, Loader=PlainLoader)  # noqa: S506 - a SafeLoader with fewer types
     except OSError as error:
         raise InputError(f"cannot read the map ({error.strerror})", file=str(path)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

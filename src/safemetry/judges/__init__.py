@@ -1,1 +1,8 @@
 """Whether a judge can be believed: class counts, collapse, spread, agreement, noise, correction."""
+
+from safemetry.judges.audit import audit_judges
+from safemetry.judges.card_notes import CardNotes, read_notes
+from safemetry.judges.finding import JudgesFinding
+from safemetry.judges.settings import JudgeSettings
+
+__all__ = ["CardNotes", "JudgeSettings", "JudgesFinding", "audit_judges", "read_notes"]

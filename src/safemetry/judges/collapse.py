@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import beta
 
 from safemetry.errors import InputError
-from safemetry.judges.counts import ClassCounts, count_classes, design_effect
+from safemetry.judges.counts import POOLED, ClassCounts, count_classes, design_effect
 from safemetry.judges.panel import BoolArray, CodeArray, IntArray, Panel
 
 _DRAWS: Final = 2000
@@ -106,6 +106,7 @@ class Collapse:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of the row."""
+        why = {**self.why, **({"target": POOLED} if self.target is None else {})}
         return {
             "judge": self.judge,
             "class": self.name,
@@ -123,7 +124,7 @@ class Collapse:
             "leader_share": self.leader_share,
             "leader_interval": self.leader_interval,
             "probability": self.probability,
-            **({"why": dict(self.why)} if self.why else {}),
+            **({"why": why} if why else {}),
         }
 
 

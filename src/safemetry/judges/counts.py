@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from safemetry.judges.panel import NO_VERDICT, IntArray, Panel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+POOLED: Final = "all targets together"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class ClassCounts:
                 "target": target,
                 "count": int(self.counts[t, j, k]),
                 "n_common": int(self.common[t]),
+                **({"why": {"target": POOLED}} if target is None else {}),
             }
             for t, target in enumerate(self.targets)
             for j, judge in enumerate(self.judges)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from safemetry.judges.counts import ClassCounts
+from safemetry.judges.counts import POOLED, ClassCounts
 from safemetry.judges.panel import Panel
 
 FEWEST_TO_TRIM: Final = 4
@@ -170,7 +170,7 @@ def _rows(
         events = table[first : counts.ordered].sum(axis=0)
         rates = events / responses
         why = {} if intent else {"intent": "the items say nothing of what they ask for"}
-        why["target"] = "all targets together"
+        why["target"] = POOLED
         given = None
         if first == 1:
             why |= dict.fromkeys(

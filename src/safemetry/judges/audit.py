@@ -1,0 +1,256 @@
+"""From evidence to an audit of its judges: `audit_judges`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from safemetry.errors import InputError
+from safemetry.evidence.evidence import Evidence, as_evidence
+from safemetry.evidence.identity import by_judge
+from safemetry.evidence.maps import EvidenceMap
+from safemetry.findings import resolved
+from safemetry.judges.against_gold import GoldTable, compare_with_gold
+from safemetry.judges.agreement_table import measure_agreement
+from safemetry.judges.card import fill_card
+from safemetry.judges.card_notes import CardNotes
+from safemetry.judges.coding import panel_of
+from safemetry.judges.collapse import CollapseState, find_collapse
+from safemetry.judges.correction import correct
+from safemetry.judges.correction_settings import CorrectionSettings
+from safemetry.judges.counts import count_classes
+from safemetry.judges.dawid_skene import dawid_skene
+from safemetry.judges.finding import JudgesFinding
+from safemetry.judges.movement import PANEL_MAJORITY, measure_movement
+from safemetry.judges.noise import measure_noise
+from safemetry.judges.own_family import own_family
+from safemetry.judges.panel import NO_VERDICT, Panel
+from safemetry.judges.settings import JudgeSettings
+from safemetry.judges.severity import many_facet_severity
+from safemetry.judges.specifications import specification_curves
+from safemetry.judges.spread import measure_spread
+
+_MOSTLY: Final = 0.9
+"""A gold judge that labelled a smaller share of what the others judged in common is left out of the
+class counts: it would make the common responses few."""
+
+
+def audit_judges(
+    data: Any,
+    *,
+    evidence_map: EvidenceMap | Mapping[str, Any] | None = None,
+    settings: JudgeSettings | None = None,
+    notes: CardNotes | None = None,
+    developers: Mapping[str, str] | None = None,
+    families: Mapping[str, str] | None = None,
+    **options: Any,
+) -> JudgesFinding:
+    """Audit whether the judges of some responses can be believed.
+
+    Parameters
+    ----------
+    data
+        Evidence, or a table with the columns of the judgements table.
+    evidence_map
+        A map, or a mapping with its entries.
+    settings
+        Settings; or give their fields as options.
+    notes
+        What the evidence does not know, for the report card.
+    developers
+        Target -> who made it.
+    families
+        Judge -> who made it, to see whether a judge favours its own family.
+    **options
+        Fields of `JudgeSettings`, such as ``gold=("human",)``.
+
+    Raises
+    ------
+    InputError
+        For data or settings that cannot be used, and for judges that have no response in common.
+    """
+    chosen = settings or JudgeSettings(**options)
+    evidence = as_evidence(data, evidence_map)
+    panel = panel_of(evidence, success=chosen.success)
+    for name in (*chosen.gold, *chosen.humans):
+        panel.place(name)
+    counted, said = _without_sparse_gold(panel, chosen.gold)
+    counts = count_classes(counted)
+    collapse = find_collapse(counted, counts, chosen.collapse())
+    collapsed = {
+        row.judge
+        for row in collapse
+        if row.target is None
+        and row.state is CollapseState.COLLAPSED
+        and row.name in panel.classes[: panel.ordered]
+    }
+    spread = measure_spread(counted, counts, collapsed)
+    noise = measure_noise(panel, level=chosen.level)
+    rng = np.random.default_rng(chosen.seed)
+    why: dict[str, str] = {}
+    reference = _reference(panel, chosen)
+    moves, directions = _movement(panel, reference, chosen.level, why)
+    table = measure_agreement(panel, rng, chosen.agreement())
+    gold = _gold(panel, chosen, rng, why)
+    identities = evidence.identities
+    return JudgesFinding(
+        settings=resolved(
+            {
+                **chosen.resolved(),
+                "reference": reference,
+                "order": list(panel.classes[: panel.ordered]),
+            },
+            "not given",
+        ),
+        warnings=tuple(dict.fromkeys((*evidence.warnings, *panel.warnings, *said))),
+        judges=panel.judges,
+        classes=panel.classes,
+        ordered=panel.ordered,
+        responses=panel.responses,
+        common=int(counts.common[0]),
+        counts=counts.rows(),
+        collapse=collapse,
+        movement=moves,
+        directions=directions,
+        spread=spread,
+        agreement={
+            "pairs": table.pairs,
+            "panel": table.panel,
+            "gold": gold,
+            "why": {**table.why, **({} if gold else {"gold": "no judge is named as gold"})},
+        },
+        noise=noise,
+        corrected=_corrected(panel, chosen, why),
+        without_gold=_without_gold(
+            panel, chosen, (developers or {}, families or {}), _models(evidence), rng
+        ),
+        specifications=specification_curves(panel, _rubrics(evidence)),
+        card=fill_card(
+            identities,
+            panel,
+            counts=counts,
+            accuracy=gold,
+            noise=noise,
+            spread=spread,
+            notes=notes,
+            targets=evidence.targets,
+            gold=chosen.gold,
+            benchmarks=sorted({b for b in evidence.items["benchmark"].to_pylist() if b}),
+            level=chosen.level,
+        ),
+        why=why,
+    )
+
+
+def _without_sparse_gold(panel: Panel, gold: Sequence[str]) -> tuple[Panel, list[str]]:
+    """The panel for class counts, without gold judges that labelled few of the responses."""
+    others = [name for name in panel.judges if name not in gold]
+    if not others or not gold:
+        return panel, []
+    base = panel.select(judges=others).common
+    sparse = (
+        [
+            name
+            for name in gold
+            if (panel.labels[base, panel.place(name)] != NO_VERDICT).mean() < _MOSTLY
+        ]
+        if base.any()
+        else []
+    )
+    if not sparse:
+        return panel, []
+    kept = [name for name in panel.judges if name not in sparse]
+    return panel.select(judges=kept), [
+        f"Gold judge {name!r} labelled a part of the responses only, and is left out of the class "
+        "counts, the collapse rule and the spread."
+        for name in sparse
+    ]
+
+
+def _reference(panel: Panel, settings: JudgeSettings) -> str:
+    """Two judges have a majority only where they agree, so that nothing would move from it."""
+    start = settings.start
+    return panel.judges[0] if start == PANEL_MAJORITY and len(panel.judges) == 2 else start
+
+
+def _movement(panel: Panel, reference: str, level: float, why: dict[str, str]) -> tuple[Any, Any]:
+    if len(panel.judges) < 2:
+        why |= dict.fromkeys(("movement", "directions"), "there is one judge")
+        return None, None
+    return measure_movement(panel, reference, level=level)
+
+
+def _gold(
+    panel: Panel, settings: JudgeSettings, rng: np.random.Generator, why: dict[str, str]
+) -> GoldTable | None:
+    if not settings.gold:
+        return None
+    try:
+        return compare_with_gold(
+            panel,
+            settings.gold,
+            rng,
+            humans=settings.humans,
+            pooled=settings.pooled,
+            settings=settings.agreement(),
+        )
+    except InputError as error:
+        why["agreement.gold"] = error.problem
+        return None
+
+
+def _corrected(panel: Panel, settings: JudgeSettings, why: dict[str, str]) -> Any:
+    if not settings.gold:
+        why["corrected"] = "no judge is named as gold"
+        return None
+    judges = [name for name in panel.judges if name not in {*settings.gold, *settings.humans}]
+    if not judges:
+        why["corrected"] = "every judge is gold or human"
+        return None
+    return correct(
+        panel, settings.gold, judges=judges, settings=CorrectionSettings(level=settings.level)
+    )
+
+
+def _without_gold(
+    panel: Panel,
+    settings: JudgeSettings,
+    makers: tuple[Mapping[str, str], Mapping[str, str]],
+    same_model: Mapping[str, str],
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Models of the judges themselves; what cannot be fitted has its reason."""
+    developers, families = makers
+    why: dict[str, str] = {}
+    found: dict[str, Any] = {
+        "dawid_skene": dawid_skene(panel, rng, leave_out=settings.gold, same_model=same_model),
+        "severity": many_facet_severity(panel, level=settings.level),
+        "own_family": None,
+    }
+    if developers and families:
+        found["own_family"] = own_family(panel, families, developers, rng, level=settings.level)
+    else:
+        why["own_family"] = "who made the targets and the judges is not stated"
+    return found | ({"why": why} if why else {})
+
+
+def _models(evidence: Evidence) -> dict[str, str]:
+    """Judge -> its model, where the evidence states one."""
+    found = {}
+    for name, identities in by_judge(evidence.identities).items():
+        models = {identity.model for identity in identities if identity.model}
+        if len(models) == 1:
+            found[name] = models.pop()
+    return found
+
+
+def _rubrics(evidence: Evidence) -> dict[str, str]:
+    """Judge -> digest of its rubric, where it has one."""
+    found = {}
+    for name, identities in by_judge(evidence.identities).items():
+        rubrics = {identity.rubric for identity in identities if identity.rubric}
+        if len(rubrics) == 1:
+            found[name] = rubrics.pop()
+    return found
