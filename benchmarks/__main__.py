@@ -14,14 +14,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import auditing, calibrating, counting, reading, reporting, starting
+from benchmarks import auditing, calibrating, counting, judging, reading, reporting, starting
 from benchmarks.timing import Row, printed
 
 SIZES = {
     "small": {"rows": 1_000_000, "repeats": 3, "records": 2_000, "samples": 500},
     "full": {"rows": 20_000_000, "repeats": 3, "records": 20_000, "samples": 20_000},
 }
-PARTS = ("starting", "study", "reading", "inspect", "report", "irt", "construct")
+PARTS = ("starting", "study", "reading", "inspect", "report", "irt", "construct", "judges")
 
 
 def main() -> None:
@@ -69,6 +69,7 @@ def main() -> None:
         "report": lambda: reporting.measure(asked.cache, size["repeats"]),
         "irt": lambda: calibrating.measure(size["repeats"]),
         "construct": auditing.measure,
+        "judges": judging.measure,
     }
     rows: list[Row] = []
     for name, part in parts.items():

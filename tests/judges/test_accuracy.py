@@ -8,7 +8,7 @@ import pytest
 from safemetry.errors import InputError
 from safemetry.evidence.maps import make_map
 from safemetry.findings import plain
-from safemetry.judges.accuracy import (
+from safemetry.judges.agreement.accuracy import (
     confusion_by_cluster,
     false_negatives,
     false_positives,
@@ -16,10 +16,10 @@ from safemetry.judges.accuracy import (
     sensitivity,
     specificity,
 )
-from safemetry.judges.against_gold import compare_with_gold
-from safemetry.judges.agreement_figures import AgreementSettings
+from safemetry.judges.agreement.against_gold import compare_with_gold
+from safemetry.judges.agreement.agreement_figures import AgreementSettings
+from safemetry.judges.agreement.gold import gold_of
 from safemetry.judges.coding import panel_of
-from safemetry.judges.gold import gold_of
 from safemetry.rates.intervals import wilson
 from safemetry.readers import read_evidence
 
@@ -182,7 +182,7 @@ def test_large_tables_are_counted_in_parts(monkeypatch):
     tables = confusion_by_cluster(gold, judged, rng.integers(0, 200, 600), 3)
     wanted = [sensitivity(3, code) for code in range(3)]
     whole = proportions(tables, wanted)
-    monkeypatch.setattr("safemetry.judges.accuracy._MOST_ROWS", 250)
+    monkeypatch.setattr("safemetry.judges.agreement.accuracy._MOST_ROWS", 250)
     assert proportions(tables, wanted) == whole
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safemetry.judges.agreement import (
+from safemetry.judges.agreement.agreement_sums import choices, pair_sums, panel_sums
+from safemetry.judges.agreement.tables import (
     PanelSums,
     agreement_weights,
     cohen,
@@ -20,7 +21,6 @@ from safemetry.judges.agreement import (
     krippendorff,
     raw_disagreement,
 )
-from safemetry.judges.agreement_sums import choices, pair_sums, panel_sums
 
 # Krippendorff (2011): four observers, twelve units, five values, missing verdicts. The
 # same table is the example of irrCAC with four raters and missing verdicts.

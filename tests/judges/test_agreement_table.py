@@ -8,8 +8,8 @@ import pytest
 from safemetry.errors import InputError
 from safemetry.evidence.maps import make_map
 from safemetry.findings import plain
-from safemetry.judges.agreement_figures import AgreementSettings
-from safemetry.judges.agreement_table import AgreementTable, measure_agreement
+from safemetry.judges.agreement.agreement_figures import AgreementSettings
+from safemetry.judges.agreement.agreement_table import AgreementTable, measure_agreement
 from safemetry.judges.coding import panel_of
 from safemetry.readers import read_evidence
 

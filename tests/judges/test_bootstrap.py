@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from safemetry.judges import bootstrap
-from safemetry.judges.agreement import PanelSums, cohen, gwet, krippendorff
-from safemetry.judges.agreement_figures import AgreementSettings, pair_figures
-from safemetry.judges.bootstrap import (
+from safemetry.judges.agreement import bootstrap
+from safemetry.judges.agreement.agreement_figures import AgreementSettings, pair_figures
+from safemetry.judges.agreement.bootstrap import (
     acceleration,
     distinct,
     interval,
@@ -16,8 +15,9 @@ from safemetry.judges.bootstrap import (
     resample,
     resampling_units,
 )
-from safemetry.judges.coefficients import Scale
-from safemetry.judges.figure import bootstrapped, without_disagreement
+from safemetry.judges.agreement.coefficients import Scale
+from safemetry.judges.agreement.figure import bootstrapped, without_disagreement
+from safemetry.judges.agreement.tables import PanelSums, cohen, gwet, krippendorff
 
 THREE = Scale(np.arange(3), np.arange(3))
 SHARES = [0.6, 0.1, 0.3]

@@ -15,12 +15,12 @@ from safemetry.errors import InputError
 from safemetry.evidence.identity import JudgeIdentity
 from safemetry.evidence.maps import read_map
 from safemetry.findings import plain
-from safemetry.judges.against_gold import compare_with_gold
-from safemetry.judges.agreement_figures import AgreementSettings
-from safemetry.judges.card import Card, fill_card
-from safemetry.judges.card_item import CardItem
-from safemetry.judges.card_notes import MOST_BYTES, CardNotes, make_notes, read_notes
-from safemetry.judges.card_text import card_html, card_markdown
+from safemetry.judges.agreement.against_gold import compare_with_gold
+from safemetry.judges.agreement.agreement_figures import AgreementSettings
+from safemetry.judges.card.card import Card, fill_card
+from safemetry.judges.card.item import CardItem
+from safemetry.judges.card.notes import MOST_BYTES, CardNotes, make_notes, read_notes
+from safemetry.judges.card.text import card_html, card_markdown
 from safemetry.judges.coding import panel_of
 from safemetry.judges.counts import count_classes
 from safemetry.judges.noise import measure_noise

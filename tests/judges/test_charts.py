@@ -14,16 +14,16 @@ import vl_convert
 from safemetry.charts import INK, PALETTE, RULE, SURFACE
 from safemetry.errors import InputError
 from safemetry.findings import plain
-from safemetry.judges.agreementchart import MOST_ON_A_PHONE, STRONGEST, agreement_map
-from safemetry.judges.charts import MOST_JUDGES, counts_chart
+from safemetry.judges.charts.agreement import MOST_ON_A_PHONE, STRONGEST, agreement_map
+from safemetry.judges.charts.counts import MOST_JUDGES, counts_chart
+from safemetry.judges.charts.curve import MOST_POINTS, specification_chart
+from safemetry.judges.charts.drawing import percents, share, short, spaced, ticks
+from safemetry.judges.charts.movement import MOST_PANELS, movement_chart
+from safemetry.judges.charts.rates import corrected_chart, spread_chart
 from safemetry.judges.collapse import find_collapse
 from safemetry.judges.counts import count_classes
-from safemetry.judges.curvechart import MOST_POINTS, specification_chart
-from safemetry.judges.drawing import percents, share, short, spaced, ticks
-from safemetry.judges.flowcharts import MOST_PANELS, movement_chart
 from safemetry.judges.movement import measure_movement
 from safemetry.judges.panel import Panel
-from safemetry.judges.ratecharts import corrected_chart, spread_chart
 from safemetry.judges.specifications import specification_curves
 from safemetry.judges.spread import measure_spread
 

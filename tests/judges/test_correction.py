@@ -12,11 +12,11 @@ from safemetry.errors import InputError
 from safemetry.evidence.maps import make_map
 from safemetry.findings import plain
 from safemetry.judges.coding import panel_of
-from safemetry.judges.correction import correct
-from safemetry.judges.correction_settings import CorrectionSettings
-from safemetry.judges.prediction_powered import prediction_powered
-from safemetry.judges.rogan_gladen import rogan_gladen
-from safemetry.judges.stratified_sum import mid_p, stratified_sum
+from safemetry.judges.correction.correct import correct
+from safemetry.judges.correction.correction_settings import CorrectionSettings
+from safemetry.judges.correction.prediction_powered import prediction_powered
+from safemetry.judges.correction.rogan_gladen import rogan_gladen
+from safemetry.judges.correction.stratified_sum import mid_p, stratified_sum
 from safemetry.readers import read_evidence
 
 JUDGES = ("harmbench_cf", "gpt4_cf", "llamaguard2_cf", "llama3_cf")

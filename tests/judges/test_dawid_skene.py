@@ -9,8 +9,13 @@ from safemetry.errors import InputError
 from safemetry.evidence.maps import make_map
 from safemetry.findings import plain
 from safemetry.judges.coding import panel_of
-from safemetry.judges.dawid_skene import DawidSkeneSettings, dawid_skene
-from safemetry.judges.latent_class import Likelihood, distinct_patterns, influence, named_classes
+from safemetry.judges.latent.dawid_skene import DawidSkeneSettings, dawid_skene
+from safemetry.judges.latent.latent_class import (
+    Likelihood,
+    distinct_patterns,
+    influence,
+    named_classes,
+)
 from safemetry.readers import read_evidence
 
 XSTEST = {

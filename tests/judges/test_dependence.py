@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from safemetry.judges.dawid_skene import DawidSkeneSettings, dawid_skene
-from safemetry.judges.dependence import identified
+from safemetry.judges.latent.dawid_skene import DawidSkeneSettings, dawid_skene
+from safemetry.judges.latent.dependence import identified
 
 QUICK = DawidSkeneSettings(starts=2)
 

@@ -7,9 +7,9 @@ import csv
 import numpy as np
 import pytest
 
-from safemetry.judges.agreement_figures import AgreementSettings
-from safemetry.judges.agreement_table import measure_agreement
-from safemetry.judges.intraclass import (
+from safemetry.judges.agreement.agreement_figures import AgreementSettings
+from safemetry.judges.agreement.agreement_table import measure_agreement
+from safemetry.judges.agreement.intraclass import (
     FORMS,
     MeanSquares,
     intraclass,

@@ -7,8 +7,13 @@ import pytest
 
 from safemetry.errors import InputError
 from safemetry.findings import plain
-from safemetry.judges.label_planning import MOST_IDS, allocate, labels_needed, next_labels
-from safemetry.judges.prediction_powered import prediction_powered
+from safemetry.judges.correction.label_planning import (
+    MOST_IDS,
+    allocate,
+    labels_needed,
+    next_labels,
+)
+from safemetry.judges.correction.prediction_powered import prediction_powered
 
 
 def table_of(rate, error, size):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from safemetry.findings import plain
-from safemetry.judges.own_family import difference_in_differences, own_family
+from safemetry.judges.latent.own_family import difference_in_differences, own_family
 
 FAMILIES = {"judge-0": "Acme", "judge-1": "Other"}
 DEVELOPERS = {f"t{place}": ("ACME " if place < 2 else "third") for place in range(8)}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from safemetry.judges.prediction_powered import prediction_powered
-from safemetry.judges.stratified_sum import mid_p, stratified_sum
-from safemetry.judges.weighted_labels import (
+from safemetry.judges.correction.prediction_powered import prediction_powered
+from safemetry.judges.correction.stratified_sum import mid_p, stratified_sum
+from safemetry.judges.correction.weighted_labels import (
     effective_counts,
     labelled_rows,
     prediction_powered_mean,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from safemetry.judges.rogan_gladen import REFUSALS, prevalence, rogan_gladen
+from safemetry.judges.correction.rogan_gladen import REFUSALS, prevalence, rogan_gladen
 from safemetry.rates.intervals import wilson
 
 

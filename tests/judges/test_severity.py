@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from safemetry.findings import plain
-from safemetry.judges.facets import facet_fit
+from safemetry.judges.latent.facets import facet_fit
+from safemetry.judges.latent.severity import many_facet_severity
 from safemetry.judges.panel import Column
-from safemetry.judges.severity import many_facet_severity
 
 TRUE = np.linspace(-1, 1, 5)
 

@@ -13,12 +13,12 @@ from pages import judgements, read_page, table
 
 from safemetry.evidence.evidence import as_evidence
 from safemetry.findings import Finding, plain
-from safemetry.judges.against_gold import compare_with_gold
-from safemetry.judges.agreement_figures import AgreementSettings
-from safemetry.judges.agreement_table import measure_agreement
+from safemetry.judges.agreement.against_gold import compare_with_gold
+from safemetry.judges.agreement.agreement_figures import AgreementSettings
+from safemetry.judges.agreement.agreement_table import measure_agreement
 from safemetry.judges.coding import panel_of
 from safemetry.judges.collapse import find_collapse
-from safemetry.judges.correction import correct
+from safemetry.judges.correction.correct import correct
 from safemetry.judges.counts import count_classes
 from safemetry.judges.movement import measure_movement
 from safemetry.judges.noise import measure_noise

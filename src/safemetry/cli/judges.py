@@ -177,7 +177,7 @@ def judges(
 
 
 def _card(finding: JudgesFinding, kind: str) -> str:
-    from safemetry.judges.card_text import card_html, card_markdown
+    from safemetry.judges.card.text import card_html, card_markdown
 
     return card_markdown(finding.card) if kind == "md" else card_html(finding.card)
 

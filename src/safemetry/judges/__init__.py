@@ -1,7 +1,7 @@
 """Whether a judge can be believed: class counts, collapse, spread, agreement, noise, correction."""
 
 from safemetry.judges.audit import audit_judges
-from safemetry.judges.card_notes import CardNotes, read_notes
+from safemetry.judges.card.notes import CardNotes, read_notes
 from safemetry.judges.finding import JudgesFinding
 from safemetry.judges.settings import JudgeSettings
 

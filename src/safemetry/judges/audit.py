@@ -12,23 +12,23 @@ from safemetry.evidence.evidence import Evidence, as_evidence
 from safemetry.evidence.identity import by_judge
 from safemetry.evidence.maps import EvidenceMap
 from safemetry.findings import resolved
-from safemetry.judges.against_gold import GoldTable, compare_with_gold
-from safemetry.judges.agreement_table import measure_agreement
-from safemetry.judges.card import fill_card
-from safemetry.judges.card_notes import CardNotes
+from safemetry.judges.agreement.against_gold import GoldTable, compare_with_gold
+from safemetry.judges.agreement.agreement_table import measure_agreement
+from safemetry.judges.card.card import fill_card
+from safemetry.judges.card.notes import CardNotes
 from safemetry.judges.coding import panel_of
 from safemetry.judges.collapse import CollapseState, find_collapse
-from safemetry.judges.correction import correct
-from safemetry.judges.correction_settings import CorrectionSettings
+from safemetry.judges.correction.correct import correct
+from safemetry.judges.correction.correction_settings import CorrectionSettings
 from safemetry.judges.counts import count_classes
-from safemetry.judges.dawid_skene import dawid_skene
 from safemetry.judges.finding import JudgesFinding
+from safemetry.judges.latent.dawid_skene import dawid_skene
+from safemetry.judges.latent.own_family import own_family
+from safemetry.judges.latent.severity import many_facet_severity
 from safemetry.judges.movement import PANEL_MAJORITY, measure_movement
 from safemetry.judges.noise import measure_noise
-from safemetry.judges.own_family import own_family
 from safemetry.judges.panel import NO_VERDICT, Panel
 from safemetry.judges.settings import JudgeSettings
-from safemetry.judges.severity import many_facet_severity
 from safemetry.judges.specifications import specification_curves
 from safemetry.judges.spread import measure_spread
 

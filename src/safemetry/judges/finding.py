@@ -166,6 +166,6 @@ class JudgesFinding(Finding):
 
     def chart(self) -> Any:
         """Class counts of each judge."""
-        from safemetry.judges.charts import counts_chart
+        from safemetry.judges.charts.counts import counts_chart
 
         return counts_chart(plain(self.collapse), self.classes, ordered=self.ordered)

@@ -7,7 +7,7 @@ from typing import Any
 
 from safemetry.errors import InputError
 from safemetry.evidence.success import SuccessRule
-from safemetry.judges.agreement_figures import AgreementSettings
+from safemetry.judges.agreement.agreement_figures import AgreementSettings
 from safemetry.judges.collapse import CollapseSettings
 from safemetry.judges.movement import PANEL_MAJORITY
 

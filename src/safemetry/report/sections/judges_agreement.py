@@ -76,7 +76,7 @@ def _map(data: Row, rows: Sequence[Row], gold: Row, intent: str) -> Figure | Non
     labels = [name_of(name, 40) for name in judges]
 
     def draw(width: int) -> Any:
-        from safemetry.judges.agreementchart import agreement_map
+        from safemetry.judges.charts.agreement import agreement_map
 
         return agreement_map(judges, pairs, humans=humans, ceiling=top, width=width)
 

@@ -82,7 +82,7 @@ def correction_blocks(data: Row) -> Iterator[Block]:
     if parts:
 
         def draw(width: int) -> Any:
-            from safemetry.judges.ratecharts import corrected_chart
+            from safemetry.judges.charts.rates import corrected_chart
 
             return corrected_chart(parts, width=width)
 
@@ -155,7 +155,7 @@ def _curve(curve: Row) -> Figure:
     shares: Mapping[str, float] = curve.get("variance_shares") or {}
 
     def draw(width: int) -> Any:
-        from safemetry.judges.curvechart import specification_chart
+        from safemetry.judges.charts.curve import specification_chart
 
         return specification_chart(rows, shares, width=width)
 

@@ -57,7 +57,7 @@ def spread_blocks(data: Row) -> Iterator[Block]:
         return
 
     def draw(width: int) -> Any:
-        from safemetry.judges.ratecharts import spread_chart
+        from safemetry.judges.charts.rates import spread_chart
 
         return spread_chart(rows, width=width)
 
@@ -83,7 +83,7 @@ def _counts(data: Row, rows: Sequence[Row]) -> Figure:
     ordered = len(data.get("class_order") or classes)
 
     def draw(width: int) -> Any:
-        from safemetry.judges.charts import counts_chart
+        from safemetry.judges.charts.counts import counts_chart
 
         return counts_chart(rows, classes, ordered=ordered, width=width, **thresholds)
 
@@ -199,7 +199,7 @@ def _movement(data: Row, moves: Sequence[Row], directions: Sequence[Row], refere
     ordered = len(data.get("class_order") or classes)
 
     def draw(width: int) -> Any:
-        from safemetry.judges.flowcharts import movement_chart
+        from safemetry.judges.charts.movement import movement_chart
 
         return movement_chart(moves, directions, classes, ordered=ordered, width=width)
 

@@ -1,0 +1,1 @@
+"""How far judges agree: with each other, with gold, and with what people manage."""

@@ -1,0 +1,1 @@
+"""What the rate probably is, given human labels of some responses."""

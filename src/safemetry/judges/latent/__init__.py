@@ -1,0 +1,1 @@
+"""What models say of judges without gold."""
