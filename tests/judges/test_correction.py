@@ -248,14 +248,16 @@ def test_coverage_by_intent_and_of_their_sum(table, judge, labels, study_size, r
     tables = resampled(table, judge, labels, draws, seed=11)
     powered, divided = prediction_powered(*tables), rogan_gladen(*tables)
     given = divided.refusal[:, 0] == 0
-    record_property("rogan_gladen refused", 1 - given.mean())
+    record_property("rogan_gladen refused", str(1 - given.mean()))
     found = {}
     for name, one, kept in (("ppi++", powered, ...), ("rogan_gladen", divided, given)):
         low, high = one.lower[:, 0][kept], one.upper[:, 0][kept]
         _, low_sum, high_sum = (part[kept] for part in summed(tables, one))
         found[name] = inside(low, high, 0.55), inside(low_sum, high_sum, 110 / 300)
         widths = float((high - low).mean()), float((high_sum - low_sum).mean())
-        record_property(f"{name}: coverage by intent and of the sum, widths", (found[name], widths))
+        record_property(
+            f"{name}: coverage by intent and of the sum, widths", f"{found[name]}, {widths}"
+        )
         print(judge, labels, name, *found[name], *widths)  # noqa: T201 - the study's result
     assert min(found["rogan_gladen"]) >= 0.93
     assert min(found["ppi++"]) >= 0.925

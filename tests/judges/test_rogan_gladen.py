@@ -104,7 +104,7 @@ def test_coverage(total_and_labels, accuracy, study_size, record_property):
     for rate in (0.05, 0.1, 0.3, 0.5):
         tables = simulate(rate, *accuracy, *total_and_labels, draws)
         coverage, width = covered(rogan_gladen(*tables), rate)
-        record_property(f"rate {rate}: coverage, width", (coverage, width))
+        record_property(f"rate {rate}: coverage, width", f"{coverage}, {width}")
         assert coverage >= 0.93
 
 
