@@ -182,7 +182,9 @@ class _Audit:
             unknown = ("models", "comparisons", "nesting_failures", "factor_correlations")
             self.why |= dict.fromkeys((*unknown, "prior_sensitivity", "without_domain"), reason)
             found["verdict"] = Verdict(
-                single_attribute=CANNOT_TELL, why=reason, null_sets=self.settings.null_sets
+                single_attribute=CANNOT_TELL,
+                why=f"Cannot tell: {reason}.",
+                null_sets=self.settings.null_sets,
             )
         else:
             found |= self._dimensions(held, structures)
