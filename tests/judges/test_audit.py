@@ -161,6 +161,80 @@ def test_sparse_gold_does_not_shrink_the_counts() -> None:
     assert found.corrected
 
 
+def test_sparse_gold_is_no_judge_of_the_specification_curve() -> None:
+    rng = np.random.default_rng(4)
+    labels = np.repeat(rng.integers(0, 3, (300, 1)), 2, axis=1)
+    gold = table_of(labels[:30, :1], ["human"])
+    evidence = as_evidence(
+        pa.concat_tables([table_of(labels, ["j", "k"]), gold]), {"intent": "harmful"}
+    )
+    (curve,) = audit_judges(evidence, gold=("human",), draws=100).specifications
+    assert "human" not in {row.judge for row in curve.specifications}
+    rates = [row.rate for row in curve.specifications if row.boundary == "comply"]
+    assert rates == [pytest.approx((labels[:, 0] == 2).mean())] * len(rates)
+
+
+def test_a_judge_that_never_gives_a_frequent_class_is_named() -> None:
+    labels = np.zeros((100, 2), int)
+    labels[:30, 0] = 2
+    table = table_of(labels, ["j", "k"])
+    silent = audit_judges(as_evidence(table, {"intent": "harmful"}), draws=100)
+    assert any("k never gave comply, which j gave 30 of 100" in said for said in silent.warnings)
+    declared = {"intent": "harmful", "judges": {"k": {"classes": ["refuse", "comply"]}}}
+    found = audit_judges(as_evidence(table, declared), draws=100)
+    assert found.collapsed == {"k": ["comply"]}
+    assert not any("never gave" in said for said in found.warnings)
+
+
+def test_a_collapse_on_a_single_target_is_said(xstest: JudgesFinding) -> None:
+    assert "on single targets gpt4 on evasive with llama2orig" in xstest.sentence()
+
+
+def test_the_majority_of_several_gold_judges_is_where_movement_starts() -> None:
+    labels = np.array([[2, 2, 0, 1], [0, 0, 2, 0], [1, 2, 1, 0]] * 5)
+    evidence = as_evidence(table_of(labels, ["a", "b", "c", "j"]), {"intent": "harmful"})
+    found = audit_judges(evidence, gold=("a", "b", "c"), draws=100)
+    assert found.settings["reference"] == "majority of a, b, c"
+    assert found.directions is not None
+    assert [(row.judge, row.lower) for row in found.directions] == [("j", 10)]
+
+
+def test_a_score_is_reported_under_its_own_threshold() -> None:
+    from safemetry.evidence.success import SuccessRule
+
+    scores = [0.9, 0.1, 0.8, 0.2]
+    table = pa.table(
+        {
+            "target": ["m"] * 8,
+            "item": [str(place) for place in range(4) for _ in range(2)],
+            "judge": ["j", "k"] * 4,
+            "score": [score for score in scores for _ in range(2)],
+        }
+    )
+    scale = {"scale_min": 0, "scale_max": 1, "higher_is": "worse"}
+    evidence = as_evidence(table, {"intent": "harmful", "judges": {"*": scale}})
+    found = audit_judges(evidence, success=SuccessRule.parse("at_least:0.5"), draws=100)
+    assert [row.boundary for row in found.spread] == ["at_least:0.5"]
+
+
+def test_few_common_responses_are_said() -> None:
+    labels = np.zeros((60, 1), int)
+    second = table_of(labels, ["k"]).set_column(
+        1, "item", pa.array([str(place + 40) for place in range(60)])
+    )
+    both = pa.concat_tables([table_of(labels, ["j"]), second])
+    found = audit_judges(as_evidence(both, {"intent": "harmful"}), draws=100)
+    assert any(
+        "over the 20 responses that every judge has judged, of j 60, k 60" in said
+        for said in found.warnings
+    )
+
+
+def test_a_judge_cannot_be_gold_and_a_person_beside_it() -> None:
+    with pytest.raises(InputError, match="'j' is named as gold"):
+        JudgeSettings(gold=("j",), humans=("j",))
+
+
 def test_two_judges_move_from_the_first() -> None:
     labels = np.array([[2, 1], [2, 1], [0, 0], [1, 1]] * 10)
     evidence = as_evidence(table_of(labels, ["j", "k"]), {"intent": "harmful"})

@@ -85,4 +85,17 @@ def test_a_class_that_never_wins_has_no_flip_rate(panel_from: Make) -> None:
     calls = np.zeros((2, 5, 1), np.int8)
     (row,) = measure_noise(panel_from(calls)).flips
     assert row.by_class == {"refuse": 0.0, "evasive": None, "comply": None}
-    assert row.to_dict()["why"]["by_class.comply"].startswith("no response")
+    assert row.to_dict()["by_class"]["why"]["comply"].startswith("no response")
+
+
+@pytest.mark.parametrize(("calls", "responses"), [(3, 500), (5, 200), (5, 2000)])
+def test_doubts_that_are_spread_evenly_are_recovered(calls: int, responses: int) -> None:
+    # Beta(2.6, 2.6): the mean of 2 q (1 - q) is .359 for a majority of three. With 200 responses
+    # its standard error is about .02, and a fit that runs to equal chances would give .5.
+    found = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        events = rng.binomial(calls, rng.beta(2.6, 2.6, responses))
+        found.append(majority_flips(*beta_binomial(events, np.full(responses, calls)), 3))
+    assert np.mean(found) == pytest.approx(0.359, abs=0.01)
+    assert max(found) < 0.45

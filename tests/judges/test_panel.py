@@ -130,7 +130,7 @@ def test_scores_need_a_threshold_and_become_two_classes() -> None:
     with pytest.raises(InputError, match="not labels"):
         panel_of(evidence)
     panel = panel_of(evidence, success=SuccessRule.parse("at_least:0.5"))
-    assert panel.classes == ("below", "at_least")
+    assert panel.classes == ("below", "at_least:0.5")
     assert panel.labels.tolist() == [[1, 1], [0, 0]]
 
 

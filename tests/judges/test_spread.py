@@ -96,6 +96,9 @@ def test_a_judge_does_not_move_from_itself(panel_from: Make) -> None:
     moves, directions = measure_movement(panel_from(labels, judges=("j", "same")), "j")
     assert all(row.count == 0 for row in moves if row.from_class != row.to_class)
     assert directions[0].net == 0
+    assert directions[0].interval is not None
+    low, high = directions[0].interval
+    assert low < 0 < high  # three responses do not show that a judge never errs
 
 
 def test_the_majority_of_the_panel_is_a_reference(panel_from: Make) -> None:

@@ -9,9 +9,10 @@ import click
 
 from safemetry.cli.counting_options import judge_option, success_option
 from safemetry.cli.options import Shared, Whole, command
+from safemetry.cli.tables import Column, Table, number, table
+from safemetry.display import shown
 
 if TYPE_CHECKING:
-    from safemetry.cli.tables import Table
     from safemetry.irt.finding import CalibrationFinding
 
 _MODELS: Final = ("rasch", "1pl", "2pl", "3pl", "4pl", "grm")
@@ -141,9 +142,6 @@ def _tables(finding: CalibrationFinding) -> list[Table]:
 
 
 def _abilities(finding: CalibrationFinding) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     several = len(finding.dimensions) > 1
     made = table(
         f"Abilities ({finding.theta_method})",
@@ -156,14 +154,11 @@ def _abilities(finding: CalibrationFinding) -> Table:
     )
     for row in finding.ability_rows():
         numbers = row["theta"] if several else [row["theta"], row["se"]]
-        made.add_row(shown(row["target"]), *map(_number, numbers))
+        made.add_row(shown(row["target"]), *map(_cell, numbers))
     return made
 
 
 def _items(finding: CalibrationFinding) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     several = len(finding.dimensions) > 1
     slopes = [f"a {shown(name, 14)}" for name in finding.dimensions] if several else ["a"]
     made = table(
@@ -180,20 +175,17 @@ def _items(finding: CalibrationFinding) -> Table:
         slope = row["a"] if several and row["a"] is not None else [row["a"]] * len(slopes)
         made.add_row(
             shown(row["item"]),
-            *map(_number, slope),
-            *([] if several else [_number(row["se_a"])]),
-            _number(row["d"]),
-            *([] if several else [_number(row["thresholds"] or row["b"])]),
-            _number(row["g"]),
-            _number(row["u"]),
+            *map(_cell, slope),
+            *([] if several else [_cell(row["se_a"])]),
+            _cell(row["d"]),
+            *([] if several else [_cell(row["thresholds"] or row["b"])]),
+            _cell(row["g"]),
+            _cell(row["u"]),
         )
     return made
 
 
 def _correlations(finding: CalibrationFinding) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     names = [shown(name, 16) for name in finding.dimensions]
     made = table(
         "Correlations of the dimensions",
@@ -201,13 +193,11 @@ def _correlations(finding: CalibrationFinding) -> Table:
         *(Column(name, "right") for name in names),
     )
     for name, row in zip(names, finding.factor_correlations.tolist(), strict=True):
-        made.add_row(name, *map(_number, row))
+        made.add_row(name, *map(_cell, row))
     return made
 
 
 def _sensitivity(finding: CalibrationFinding) -> Table:
-    from safemetry.cli.output import Column, table
-
     several = len(finding.dimensions) > 1
     shown: tuple[tuple[str, str, int], ...] = (
         (
@@ -229,13 +219,9 @@ def _sensitivity(finding: CalibrationFinding) -> Table:
         *(Column(header, "right") for header, _, _ in shown),
     )
     for row in finding.prior_sensitivity or ():
-        made.add_row(row["prior"], *(_number(row[key], digits) for _, key, digits in shown))
+        made.add_row(row["prior"], *(number(row[key], digits) for _, key, digits in shown))
     return made
 
 
-def _number(value: Any, digits: int = 2) -> str:
-    if value is None:
-        return "unknown"
-    if isinstance(value, list):
-        return " ".join(_number(entry, digits) for entry in value)
-    return f"{value:,.{digits}f}"
+def _cell(value: Any) -> str:
+    return " ".join(map(number, value)) if isinstance(value, list) else number(value)

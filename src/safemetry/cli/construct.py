@@ -11,9 +11,10 @@ import click
 
 from safemetry.cli.counting_options import judge_option, success_option
 from safemetry.cli.options import Shared, Whole, command
+from safemetry.cli.tables import Column, Table, number, table
+from safemetry.display import shown
 
 if TYPE_CHECKING:
-    from safemetry.cli.tables import Table
     from safemetry.construct.finding import ConstructFinding
     from safemetry.evidence.evidence import Evidence
 
@@ -208,9 +209,6 @@ def _tables(finding: ConstructFinding) -> Iterator[Table]:
 
 
 def _saturation(found: Mapping[str, Any]) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     made = table(
         "Saturation",
         Column("items"),
@@ -238,8 +236,6 @@ def _saturation(found: Mapping[str, Any]) -> Table:
 
 
 def _spectrum(found: Mapping[str, Any]) -> Table:
-    from safemetry.cli.output import Column, table
-
     level = f"{found['percentile']:g}%"
     made = table(
         "Eigenvalues of the item correlations",
@@ -251,15 +247,12 @@ def _spectrum(found: Mapping[str, Any]) -> Table:
     )
     nulls = [found[name] or () for name in ("null_q95", "parallel", "null_q95_one_dimension")]
     for place, value in enumerate(found["observed"]):
-        limits = [_number(row[place], 1) if place < len(row) else "" for row in nulls]
-        made.add_row(str(place + 1), _number(value, 1), *limits)
+        limits = [number(row[place], 1) if place < len(row) else "" for row in nulls]
+        made.add_row(str(place + 1), number(value, 1), *limits)
     return made
 
 
 def _models(models: Sequence[Mapping[str, Any]]) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     made = table(
         "Held-out responses: mean log loss over the splits, the lowest first",
         Column("model"),
@@ -273,20 +266,17 @@ def _models(models: Sequence[Mapping[str, Any]]) -> Table:
     for row in sorted(models, key=lambda row: row["log_loss"]["mean"]):
         made.add_row(
             shown(row["name"], 32),
-            _number(row["log_loss"]["mean"], 4),
-            _number(row["log_loss"]["sd"], 4),
-            _number(row["brier"]["mean"], 4),
+            number(row["log_loss"]["mean"], 4),
+            number(row["log_loss"]["sd"], 4),
+            number(row["brier"]["mean"], 4),
             f"{row['restarts']['min']:.4f}-{row['restarts']['max']:.4f}",
-            _number(row["bic"], 0),
+            number(row["bic"], 0),
             "not ranked" if row["rank"] is None else str(row["rank"]),
         )
     return made
 
 
 def _correlations(found: Mapping[str, Any]) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     names = [shown(name, 14) for name in found["dimensions"]]
     made = table(
         f"Correlations of the dimensions: {shown(found['model'], 40)}",
@@ -294,14 +284,11 @@ def _correlations(found: Mapping[str, Any]) -> Table:
         *(Column(name, "right") for name in names),
     )
     for name, row in zip(names, found["correlations"], strict=True):
-        made.add_row(name, *map(_number, row))
+        made.add_row(name, *map(number, row))
     return made
 
 
 def _without_domain(found: Sequence[Mapping[str, Any]]) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     made = table(
         "Gain of several dimensions without one domain",
         Column("structure"),
@@ -317,16 +304,13 @@ def _without_domain(found: Sequence[Mapping[str, Any]]) -> Table:
                 shown(row["structure"], 20),
                 shown(row["domain"], 24) if row["domain"] else "nothing",
                 f"{row['items']:,}",
-                "unknown" if gain is None else _number(gain["gain"], 4),
+                "unknown" if gain is None else number(gain["gain"], 4),
                 "unknown" if gain is None else _interval(gain["interval"]),
             )
     return made
 
 
 def _priors(rows: Sequence[Mapping[str, Any]]) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     made = table(
         "The same with other priors",
         Column("model"),
@@ -338,16 +322,13 @@ def _priors(rows: Sequence[Mapping[str, Any]]) -> Table:
         made.add_row(
             shown(row["model"], 24),
             shown(row["prior"], 40),
-            _number(row["log_loss"]["mean"], 4),
+            number(row["log_loss"]["mean"], 4),
             "the prior's doing" if row["flagged"] else "",
         )
     return made
 
 
 def _differences(rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     made = table(
         "Items that differ between groups of equal ability, by every choice",
         Column("groups"),
@@ -367,8 +348,8 @@ def _differences(rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
             _choice(row),
             row["prior"],
             f"{row['flags']:,}" + (" *" if row["headline"] else ""),
-            _number(row["observed_max"]),
-            _number(row["threshold"]),
+            number(row["observed_max"]),
+            number(row["threshold"]),
         )
     yield made
     flagged = table(
@@ -385,8 +366,8 @@ def _differences(rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
                 flagged.add_row(
                     shown(item["item"]),
                     " / ".join(shown(name, 16) for name in row["groups"]),
-                    _number(item["statistic"]),
-                    _number(item["effect"]),
+                    number(item["statistic"]),
+                    number(item["effect"]),
                     item["class"] or "",
                 )
     if flagged.rows:
@@ -411,7 +392,3 @@ def _choice(row: Mapping[str, Any]) -> str:
 
 def _interval(ends: Sequence[float] | None) -> str:
     return "unknown" if ends is None else f"{ends[0]:.4f} to {ends[1]:.4f}"
-
-
-def _number(value: float | None, digits: int = 2) -> str:
-    return "unknown" if value is None else f"{value:,.{digits}f}"

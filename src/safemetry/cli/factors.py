@@ -8,6 +8,8 @@ import click
 
 from safemetry.cli.counting_options import judge_option, success_option
 from safemetry.cli.options import Number, Shared, Whole, command, names_option
+from safemetry.cli.tables import Column, Table, number, table
+from safemetry.display import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,9 +202,6 @@ def _tables(finding: FactorsFinding) -> list[Table]:
 
 
 def _benchmarks(finding: FactorsFinding) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     has_items = finding.given == "items"
     has_targets = finding.given != "correlations"
     notes = [
@@ -224,9 +223,9 @@ def _benchmarks(finding: FactorsFinding) -> Table:
         made.add_row(
             shown(benchmark.name),
             *([f"{benchmark.items:,}"] if has_items else []),
-            *([f"{benchmark.targets:,}", _number(benchmark.mean)] if has_targets else []),
-            *([_number(benchmark.reliability)] if has_items else []),
-            _number(row.with_rest),
+            *([f"{benchmark.targets:,}", number(benchmark.mean)] if has_targets else []),
+            *([number(benchmark.reliability)] if has_items else []),
+            number(row.with_rest),
             "unknown" if row.interval is None else "{:.2f} to {:.2f}".format(*row.interval),
             *([said] if any(notes) else []),
         )
@@ -234,8 +233,6 @@ def _benchmarks(finding: FactorsFinding) -> Table:
 
 
 def _solutions(finding: FactorsFinding) -> Table:
-    from safemetry.cli.output import Column, table
-
     made = table(
         f"Solutions ({finding.settings['extraction']})",
         Column("factors", "right"),
@@ -252,12 +249,12 @@ def _solutions(finding: FactorsFinding) -> Table:
         fit = solution.fit
         made.add_row(
             str(solution.factors),
-            _number(solution.extracted.variance, 3),
-            _number(fit.rmsea, 3),
-            _number(fit.cfi, 3),
-            _number(fit.tli, 3),
-            _number(fit.srmr, 3),
-            _number(fit.chi_square, 1),
+            number(solution.extracted.variance, 3),
+            number(fit.rmsea, 3),
+            number(fit.cfi, 3),
+            number(fit.tli, 3),
+            number(fit.srmr, 3),
+            number(fit.chi_square, 1),
             str(fit.df),
             ", ".join(solution.heywood),
         )
@@ -265,8 +262,6 @@ def _solutions(finding: FactorsFinding) -> Table:
 
 
 def _eigenvalues(finding: FactorsFinding) -> Table:
-    from safemetry.cli.output import Column, table
-
     used = finding.settings["percentile"]
     limit = "mean of random" if used is None else f"random {used:g}%"
     made = table(
@@ -287,18 +282,15 @@ def _eigenvalues(finding: FactorsFinding) -> Table:
             made.add_row(
                 label,
                 str(place + 1),
-                _number(observed),
-                _number(threshold),
-                _number(mean),
+                number(observed),
+                number(threshold),
+                number(mean),
                 "yes" if place < found.factors else "no",
             )
     return made
 
 
 def _loadings(finding: FactorsFinding) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     solution = finding.suggested
     rotation = finding.settings["rotation"]
     turned = f", {rotation}" if solution.factors > 1 and rotation != "none" else ""
@@ -315,26 +307,22 @@ def _loadings(finding: FactorsFinding) -> Table:
         strict=True,
     )
     for name, loadings, shared in rows:
-        made.add_row(shown(name), *map(_number, loadings), _number(shared))
+        made.add_row(shown(name), *map(number, loadings), number(shared))
     return made
 
 
 def _factor_correlations(finding: FactorsFinding) -> Table:
-    from safemetry.cli.output import Column, table
-
     solution = finding.suggested
     names = [f"F{k + 1}" for k in range(solution.factors)]
     made = table(
         "Correlations of the factors", Column("factor"), *(Column(name, "right") for name in names)
     )
     for name, row in zip(names, solution.rotated.correlations.tolist(), strict=True):
-        made.add_row(name, *map(_number, row))
+        made.add_row(name, *map(number, row))
     return made
 
 
 def _alternatives(finding: FactorsFinding) -> Table:
-    from safemetry.cli.output import Column, table
-
     made = table(
         "The same with the other measure",
         Column("measure"),
@@ -347,14 +335,12 @@ def _alternatives(finding: FactorsFinding) -> Table:
             row.measure,
             str(row.parallel[finding.settings["extraction"]]),
             str(row.parallel["pca"]),
-            _number(row.largest_change),
+            number(row.largest_change),
         )
     return made
 
 
 def _predictions(finding: FactorsFinding) -> Table:
-    from safemetry.cli.output import Column, table
-
     made = table(
         "Models of the items on held-out targets",
         Column("model"),
@@ -369,14 +355,10 @@ def _predictions(finding: FactorsFinding) -> Table:
         ends = model.gain_interval
         made.add_row(
             model.name,
-            _number(model.log_loss, 3),
-            _number(model.log_loss_sd, 3),
-            _number(model.brier, 3),
-            "" if model.gain is None else _number(model.gain, 3),
+            number(model.log_loss, 3),
+            number(model.log_loss_sd, 3),
+            number(model.brier, 3),
+            "" if model.gain is None else number(model.gain, 3),
             "" if ends is None else "{:.3f} to {:.3f}".format(*ends),
         )
     return made
-
-
-def _number(value: float | None, digits: int = 2) -> str:
-    return "unknown" if value is None else f"{value:,.{digits}f}"

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from safemetry.cli.options import SHARE, Shared, Whole, command
+from safemetry.cli.tables import Column, Table, number, percent, table
+from safemetry.display import shown
 
 if TYPE_CHECKING:
-    from safemetry.cli.tables import Table
     from safemetry.evidence.evidence import Evidence
     from safemetry.judges.finding import JudgesFinding
 
@@ -48,7 +49,7 @@ class _Equation(click.ParamType[tuple[str, str]]):
 @click.option(
     "--reference",
     metavar="J",
-    help="Whose classes movement starts from: a judge, or majority. [default: gold, or majority]",
+    help="Whose classes movement starts from: a judge, or majority. [default: gold, else majority]",
 )
 @click.option(
     "--gold",
@@ -145,11 +146,15 @@ def judges(
     from safemetry.judges import JudgeSettings, audit_judges, read_notes
     from safemetry.readers.keyed import column_of
 
+    if output is not None and card is not None and output.resolve() == card.resolve():
+        raise click.UsageError("-o and --card name the same file.")
     for path in (output, card):
         if path is not None and path.suffix.lower() not in _SUFFIXES:
             raise click.UsageError(f"{str(path)!r} ends in none of {', '.join(_SUFFIXES)}.")
     developers, families = options.pop("developers"), dict(options.pop("families"))
-    classes = tuple(name.strip() for name in order.split(",")) if order else None
+    classes = None if order is None else tuple(name.strip() for name in order.split(","))
+    if bool(developers) != bool(families):
+        raise click.UsageError("--developers and --family go together.")
     settings = JudgeSettings(
         order=classes,
         success=SuccessRule.parse(success) if success else None,
@@ -223,9 +228,6 @@ def _tables(finding: JudgesFinding) -> Iterator[Table]:
 
 def _counts(finding: JudgesFinding) -> Table:
     """One row per judge over all targets, then those of targets where a judge is collapsed."""
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     made = table(
         f"Class counts over {finding.common:,} common responses (! collapsed, - cannot emit, "
         "? too rare to tell)",
@@ -247,9 +249,6 @@ def _counts(finding: JudgesFinding) -> Table:
 
 
 def _spread(finding: JudgesFinding) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     made = table(
         "How far the rate moves with the judge",
         Column("intent"),
@@ -267,8 +266,8 @@ def _spread(finding: JudgesFinding) -> Table:
         made.add_row(
             row.intent or "unknown",
             row.boundary,
-            _percent(everyone.rate_min),
-            _percent(everyone.rate_max),
+            percent(everyone.rate_min),
+            percent(everyone.rate_max),
             _times(everyone.ratio, everyone.why.get("ratio")),
             _times(row.trimmed_ratio, None),
             _times(rest.ratio, rest.why.get("ratio")),
@@ -279,11 +278,8 @@ def _spread(finding: JudgesFinding) -> Table:
 
 
 def _directions(rows: Sequence[Mapping[str, Any]], reference: str) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     made = table(
-        f"Which way judges err, seen from {shown(reference, 30)}",
+        f"Which way judges err, seen from {shown(reference, 40)} (all intents together)",
         Column("judge"),
         Column("compared", "right"),
         Column("moved down", "right"),
@@ -297,18 +293,15 @@ def _directions(rows: Sequence[Mapping[str, Any]], reference: str) -> Table:
             f"{row['compared']:,}",
             f"{row['lower']:,}",
             f"{row['higher']:,}",
-            _percent(row["net"]),
+            percent(row["net"]),
             _interval(row["interval"]),
         )
     return made
 
 
 def _agreement(rows: Sequence[Mapping[str, Any]]) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     made = table(
-        "Agreement of each two judges",
+        "Agreement of each two judges (all intents together)",
         Column("judges"),
         Column("", "left"),
         Column("n", "right"),
@@ -324,7 +317,7 @@ def _agreement(rows: Sequence[Mapping[str, Any]]) -> Table:
             shown(row["second"], 22),
             f"{row['n']:,}",
             *(
-                _number((found.get(name) or {}).get("estimate"), 3)
+                number((found.get(name) or {}).get("estimate"), 3)
                 for name in ("raw", "cohen", "gwet_ac1", "cohen_quadratic")
             ),
         )
@@ -332,9 +325,6 @@ def _agreement(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _accuracy(rows: Sequence[Mapping[str, Any]]) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     made = table(
         "Against gold, by intent",
         Column("intent"),
@@ -354,7 +344,7 @@ def _accuracy(rows: Sequence[Mapping[str, Any]]) -> Table:
                 shown(row["judge"], 22),
                 side["boundary"],
                 *(
-                    _percent(side[name]["estimate"])
+                    percent(side[name]["estimate"])
                     for name in (
                         "gold_rate",
                         "judge_rate",
@@ -368,9 +358,6 @@ def _accuracy(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def _corrected(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The rows by intent; sums over intents and labels alone are in the JSON result."""
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     made = table(
         "Rates corrected with the gold labels",
         Column("intent"),
@@ -394,18 +381,15 @@ def _corrected(rows: Sequence[Mapping[str, Any]]) -> Table:
             shown(judge, 20),
             boundary,
             f"{powered['labels']:,}",
-            _percent(powered["naive"]),
-            _percent(powered["estimate"]),
+            percent(powered["naive"]),
+            percent(powered["estimate"]),
             _interval(powered["interval"]),
-            _percent(classical["estimate"]),
+            percent(classical["estimate"]),
         )
     return made
 
 
 def _noise(rows: Sequence[Mapping[str, Any]]) -> Table:
-    from safemetry.cli.output import Column, table
-    from safemetry.display import shown
-
     made = table(
         "Repeated calls: chance that two verdicts differ",
         Column("judge"),
@@ -421,16 +405,14 @@ def _noise(rows: Sequence[Mapping[str, Any]]) -> Table:
             made.add_row(
                 shown(row["judge"], 24),
                 f"{row['responses']:,}",
-                _percent(row["overall"]),
+                percent(row["overall"]),
                 boundary,
-                *(_percent(votes[key]) for key in ("1", "3", "5")),
+                *(percent(votes[key]) for key in ("1", "3", "5")),
             )
     return made
 
 
 def _curves(rows: Sequence[Mapping[str, Any]]) -> Table:
-    from safemetry.cli.output import Column, table
-
     made = table(
         "Every combination of choices",
         Column("intent"),
@@ -446,15 +428,13 @@ def _curves(rows: Sequence[Mapping[str, Any]]) -> Table:
         made.add_row(
             row["intent"] or "unknown",
             f"{row['count']:,}",
-            *(_percent(row[name]) for name in ("low", "median", "high")),
+            *(percent(row[name]) for name in ("low", "median", "high")),
             "unknown" if most is None else f"{most} ({shares[most]:.0%} of the variance)",
         )
     return made
 
 
 def _missing(card: Mapping[str, Any]) -> Table:
-    from safemetry.cli.output import Column, table
-
     made = table(
         "Report card (--card FILE writes it, with what is missing)",
         Column("item"),
@@ -466,10 +446,6 @@ def _missing(card: Mapping[str, Any]) -> Table:
     return made
 
 
-def _percent(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.1%}"
-
-
 def _times(value: float | None, why: str | None) -> str:
     if value is None:
         return "unbounded" if why and why.startswith("unbounded") else "unknown"
@@ -478,7 +454,3 @@ def _times(value: float | None, why: str | None) -> str:
 
 def _interval(ends: Sequence[float] | None) -> str:
     return "unknown" if ends is None else f"{ends[0]:.1%} to {ends[1]:.1%}"
-
-
-def _number(value: float | None, digits: int = 2) -> str:
-    return "unknown" if value is None else f"{value:,.{digits}f}"

@@ -16,6 +16,28 @@ _INDENT: Final = 2
 _BETWEEN: Final = " \N{MIDDLE DOT} "
 
 
+def number(value: float | None, digits: int = 2) -> str:
+    """A number as a cell shows it; without a minus sign where it rounds to 0.
+
+    Examples
+    --------
+    >>> number(-0.001), number(1234.5, 1), number(None)
+    ('0.00', '1,234.5', 'unknown')
+    """
+    return "unknown" if value is None else f"{round(value, digits) + 0.0:,.{digits}f}"
+
+
+def percent(value: float | None) -> str:
+    """A share as a cell shows it.
+
+    Examples
+    --------
+    >>> percent(0.125), percent(None)
+    ('12.5%', 'unknown')
+    """
+    return "unknown" if value is None else f"{value:.1%}"
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of a table and what it is."""

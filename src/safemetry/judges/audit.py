@@ -14,13 +14,13 @@ from safemetry.evidence.maps import EvidenceMap
 from safemetry.findings import resolved
 from safemetry.judges.agreement.against_gold import GoldTable, compare_with_gold
 from safemetry.judges.agreement.agreement_table import measure_agreement
-from safemetry.judges.card.card import fill_card
+from safemetry.judges.card.card import Card, fill_card
 from safemetry.judges.card.notes import CardNotes
 from safemetry.judges.coding import panel_of
-from safemetry.judges.collapse import CollapseState, find_collapse
+from safemetry.judges.collapse import Collapse, CollapseState, find_collapse
 from safemetry.judges.correction.correct import correct
 from safemetry.judges.correction.correction_settings import CorrectionSettings
-from safemetry.judges.counts import count_classes
+from safemetry.judges.counts import ClassCounts, count_classes
 from safemetry.judges.finding import JudgesFinding
 from safemetry.judges.latent.dawid_skene import dawid_skene
 from safemetry.judges.latent.own_family import own_family
@@ -28,10 +28,11 @@ from safemetry.judges.latent.severity import many_facet_severity
 from safemetry.judges.movement import PANEL_MAJORITY, measure_movement
 from safemetry.judges.noise import measure_noise
 from safemetry.judges.panel import NO_VERDICT, Panel
-from safemetry.judges.settings import JudgeSettings
+from safemetry.judges.settings import JudgeSettings, in_words
 from safemetry.judges.specifications import specification_curves
 from safemetry.judges.spread import measure_spread
 
+_HALF: Final = 0.5
 _MOSTLY: Final = 0.9
 """A gold judge that labelled a smaller share of what the others judged in common is left out of the
 class counts: it would make the common responses few."""
@@ -74,7 +75,7 @@ def audit_judges(
     chosen = settings or JudgeSettings(**options)
     evidence = as_evidence(data, evidence_map)
     panel = panel_of(evidence, success=chosen.success)
-    for name in (*chosen.gold, *chosen.humans):
+    for name in (*chosen.gold, *chosen.humans, *(families or {})):
         panel.place(name)
     counted, said = _without_sparse_gold(panel, chosen.gold)
     counts = count_classes(counted)
@@ -94,17 +95,40 @@ def audit_judges(
     moves, directions = _movement(panel, reference, chosen.level, why)
     table = measure_agreement(panel, rng, chosen.agreement())
     gold = _gold(panel, chosen, rng, why)
-    identities = evidence.identities
+    card = fill_card(
+        evidence.identities,
+        panel,
+        counts=counts,
+        accuracy=gold,
+        noise=noise,
+        spread=spread,
+        notes=notes,
+        targets=evidence.targets,
+        gold=chosen.gold,
+        benchmarks=sorted({b for b in evidence.items["benchmark"].to_pylist() if b}),
+        level=chosen.level,
+    )
     return JudgesFinding(
         settings=resolved(
             {
                 **chosen.resolved(),
-                "reference": reference,
+                "reference": in_words(reference),
                 "order": list(panel.classes[: panel.ordered]),
             },
             "not given",
         ),
-        warnings=tuple(dict.fromkeys((*evidence.warnings, *panel.warnings, *said))),
+        warnings=tuple(
+            dict.fromkeys(
+                (
+                    *evidence.warnings,
+                    *panel.warnings,
+                    *said,
+                    *_few_in_common(counted, counts),
+                    *_inferred(collapse),
+                    *_unused(card),
+                )
+            )
+        ),
         judges=panel.judges,
         classes=panel.classes,
         ordered=panel.ordered,
@@ -126,20 +150,8 @@ def audit_judges(
         without_gold=_without_gold(
             panel, chosen, (developers or {}, families or {}), _models(evidence), rng
         ),
-        specifications=specification_curves(panel, _rubrics(evidence)),
-        card=fill_card(
-            identities,
-            panel,
-            counts=counts,
-            accuracy=gold,
-            noise=noise,
-            spread=spread,
-            notes=notes,
-            targets=evidence.targets,
-            gold=chosen.gold,
-            benchmarks=sorted({b for b in evidence.items["benchmark"].to_pylist() if b}),
-            level=chosen.level,
-        ),
+        specifications=specification_curves(counted, _rubrics(evidence)),
+        card=card,
         why=why,
     )
 
@@ -164,20 +176,63 @@ def _without_sparse_gold(panel: Panel, gold: Sequence[str]) -> tuple[Panel, list
     kept = [name for name in panel.judges if name not in sparse]
     return panel.select(judges=kept), [
         f"Gold judge {name!r} labelled a part of the responses only, and is left out of the class "
-        "counts, the collapse rule and the spread."
+        "counts, the collapse rule, the spread and the specification curve."
         for name in sparse
     ]
 
 
-def _reference(panel: Panel, settings: JudgeSettings) -> str:
+def _few_in_common(panel: Panel, counts: ClassCounts) -> list[str]:
+    """A warning where counts over common responses leave out most of what was judged."""
+    judged = (panel.labels != NO_VERDICT).sum(axis=0)
+    common = int(counts.common[0])
+    if common >= _HALF * judged.max():
+        return []
+    each = ", ".join(
+        f"{name} {count:,}" for name, count in zip(panel.judges, judged.tolist(), strict=True)
+    )
+    said = (
+        f"Class counts, the collapse rule and the spread are over the {common:,} responses that "
+        f"every judge has judged, of {each}."
+    )
+    return [said]
+
+
+def _inferred(collapse: Sequence[Collapse]) -> list[str]:
+    """A warning for each judge that never gave a class which others give often."""
+    found = {
+        (row.judge, row.name): row
+        for row in reversed(collapse)
+        if row.state is CollapseState.CANNOT_EMIT and not row.declared and not row.missing_labels
+    }
+    return [
+        f"{row.judge} never gave {row.name}, which {row.max_judge} gave {row.max_count:,} of "
+        f"{row.common:,} times, and the map does not say whether it could: it is taken to be "
+        "unable to. If it can, it is collapsed; say so with "
+        f"judges: {{{row.judge}: {{classes: [...]}}}} in the map."
+        for row in reversed(found.values())
+    ]
+
+
+def _unused(card: Card) -> list[str]:
+    """A warning for notes that speak of nothing that is there."""
+    if not card.unused:
+        return []
+    return [f"Notes that name nothing in the evidence were not used: {', '.join(card.unused)}."]
+
+
+def _reference(panel: Panel, settings: JudgeSettings) -> str | tuple[str, ...]:
     """Two judges have a majority only where they agree, so that nothing would move from it."""
     start = settings.start
     return panel.judges[0] if start == PANEL_MAJORITY and len(panel.judges) == 2 else start
 
 
-def _movement(panel: Panel, reference: str, level: float, why: dict[str, str]) -> tuple[Any, Any]:
-    if len(panel.judges) < 2:
-        why |= dict.fromkeys(("movement", "directions"), "there is one judge")
+def _movement(
+    panel: Panel, reference: str | tuple[str, ...], level: float, why: dict[str, str]
+) -> tuple[Any, Any]:
+    left = len(panel.judges) - (1 if isinstance(reference, str) else len(reference))
+    if len(panel.judges) < 2 or not left:
+        reason = "there is one judge" if len(panel.judges) < 2 else "every judge is gold"
+        why |= dict.fromkeys(("movement", "directions"), reason)
         return None, None
     return measure_movement(panel, reference, level=level)
 

@@ -34,8 +34,8 @@ def panel_of(evidence: Evidence, *, success: SuccessRule | None = None) -> Panel
         The evidence.
     success
         Needed where a judge gives scores: ``at_least:x`` makes two classes of every score,
-        ``below`` and ``at_least``, the second being the compliant one; judges that give labels only
-        are then left out.
+        ``below`` and ``at_least:x``, the second being the compliant one; judges that give labels
+        only are then left out.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def _usable(
 
 def _classes(evidence: Evidence, success: SuccessRule | None) -> tuple[tuple[str, ...], int]:
     if success is not None and success.threshold is not None:
-        return ("below", "at_least"), 2
+        return ("below", success.boundary), 2
     order = tuple(evidence.map.classes)
     used = {label for instrument in evidence.instruments.values() for label in instrument.labels}
     outside = tuple(name for name in evidence.map.outside if name in used)

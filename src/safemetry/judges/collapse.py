@@ -77,8 +77,9 @@ class Collapse:
     state, state_without_leader
         What the rule says, and what it would say if the leader were not on the panel (None for
         the leader itself).
-    can_emit
-        Whether the judge's class set has the class.
+    can_emit, declared
+        Whether the judge's class set has the class, and whether the map declares that set; else it
+        is what the judge used.
     missing_labels
         How many further responses of this class would make the rule applicable; 0 where it is.
     leader_share, leader_interval
@@ -98,6 +99,7 @@ class Collapse:
     state: CollapseState
     state_without_leader: CollapseState | None
     can_emit: bool
+    declared: bool
     missing_labels: int
     leader_share: float | None
     leader_interval: tuple[float, float] | None
@@ -120,6 +122,7 @@ class Collapse:
             if self.state_without_leader is None
             else str(self.state_without_leader),
             "can_emit": self.can_emit,
+            "declared": self.declared,
             "missing_labels": self.missing_labels,
             "leader_share": self.leader_share,
             "leader_interval": self.leader_interval,
@@ -242,6 +245,7 @@ def _of_class(
             if "state_without_leader" in unknown
             else state_of(counts[j], rest or 0, common, can_emit=able, settings=settings),
             can_emit=able,
+            declared=bool(panel.declared[j]),
             missing_labels=missing_labels(most, common, settings.applicable),
             leader_share=share,
             leader_interval=interval,

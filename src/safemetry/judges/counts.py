@@ -109,6 +109,10 @@ def require_overlap(panel: Panel) -> None:
     """
     if panel.common.any():
         return
+    silent = (panel.labels == NO_VERDICT).all(axis=0)
+    if silent.any():
+        names = ", ".join(name for name, none in zip(panel.judges, silent, strict=True) if none)
+        raise InputError(f"no verdict that counts of {names}", fix="leave it out with --filter")
     shared = overlaps(panel)
     judged = {name: int(shared[j, j]) for j, name in enumerate(panel.judges)}
     raise InputError(

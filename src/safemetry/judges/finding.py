@@ -134,8 +134,9 @@ class JudgesFinding(Finding):
         return " ".join([self._collapse_in_words(), *self._spread_in_words()])
 
     def _collapse_in_words(self) -> str:
-        count = f"{len(self.judges)} judge{'s' if len(self.judges) > 1 else ''}"
-        over = f"{count} of {self.common:,} common responses"
+        number = len({row.judge for row in self.collapse})
+        noun = "response" if self.common == 1 else "responses"
+        over = f"{number} judge{'s' if number > 1 else ''} of {self.common:,} common {noun}"
         if self.collapsed:
             named = [
                 f"{judge} on {' and '.join(classes)}" for judge, classes in self.collapsed.items()
@@ -143,6 +144,17 @@ class JudgesFinding(Finding):
             more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
             verb = "is" if len(named) == 1 else "are"
             return f"{over}: collapsed {verb} {', '.join(named[:_MOST_NAMED])}{more}."
+        single = [
+            f"{row.judge} on {row.name} with {row.target}"
+            for row in self.collapse
+            if row.state is CollapseState.COLLAPSED
+        ]
+        if single:
+            more = f" and {len(single) - _MOST_NAMED} more" if len(single) > _MOST_NAMED else ""
+            return (
+                f"{over}: over all targets no judge is collapsed, on single targets "
+                f"{', '.join(single[:_MOST_NAMED])}{more}."
+            )
         rows = [row for row in self.collapse if row.target is None]
         open_ = {row.name for row in rows if row.state is CollapseState.NOT_APPLICABLE}
         silent = f"; too rare to tell for {', '.join(sorted(open_))}" if open_ else ""
@@ -155,12 +167,15 @@ class JudgesFinding(Finding):
             if everyone.rate_max is None or everyone.rate_min is None or everyone.judges < 2:
                 continue
             where = f" on {row.intent} items" if row.intent else ""
+            of = f"of {row.responses:,} responses"
+            if everyone.rate_max == everyone.rate_min:
+                rate = f"{everyone.rate_max:.1%}"
+                said.append(f"Under {row.boundary}{where} every judge sees {rate} {of}.")
+                continue
             ratio = "unbounded" if everyone.ratio is None else f"{everyone.ratio:.1f} times"
-            if not everyone.rate_max:
-                ratio = "no judge sees any"
             said.append(
                 f"Under {row.boundary}{where} the rate is {everyone.rate_min:.1%} to "
-                f"{everyone.rate_max:.1%} ({ratio}), depending on the judge."
+                f"{everyone.rate_max:.1%} {of} ({ratio}), depending on the judge."
             )
         return said
 

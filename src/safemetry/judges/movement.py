@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from safemetry.errors import InputError
+from safemetry.judges.agreement.gold import gold_of
 from safemetry.judges.counts import design_effect, tabulate
 from safemetry.judges.panel import NO_VERDICT, CodeArray, IntArray, Panel, majority
 from safemetry.rates.intervals import normal_quantile, wilson
@@ -82,8 +83,8 @@ class Direction:
     why: Mapping[str, str]
 
 
-def reference_labels(panel: Panel, reference: str) -> CodeArray:
-    """The labels of a judge, or of the ``majority`` of the panel, shape ``(R,)``.
+def reference_labels(panel: Panel, reference: str | Sequence[str]) -> CodeArray:
+    """The labels of a judge, of the majority of several, or of the panel, shape ``(R,)``.
 
     Raises
     ------
@@ -92,11 +93,13 @@ def reference_labels(panel: Panel, reference: str) -> CodeArray:
     """
     if reference == PANEL_MAJORITY and PANEL_MAJORITY not in panel.judges:
         return majority(panel.labels.T[:, :, None], len(panel.classes))[:, 0]
-    return panel.labels[:, panel.place(reference)]
+    if isinstance(reference, str):
+        return panel.labels[:, panel.place(reference)]
+    return gold_of(panel, reference).labels
 
 
 def measure_movement(
-    panel: Panel, reference: str, *, level: float = 0.95
+    panel: Panel, reference: str | Sequence[str], *, level: float = 0.95
 ) -> tuple[tuple[Movement, ...], tuple[Direction, ...]]:
     """Follow the responses of each class of the reference to the classes of each judge.
 
@@ -105,7 +108,7 @@ def measure_movement(
     panel
         The panel.
     reference
-        A judge, or ``majority``.
+        A judge, several whose majority it is, or ``majority`` (of the panel).
     level
         Confidence of the intervals.
 
@@ -115,7 +118,8 @@ def measure_movement(
         For a reference that is not on the panel, or one that shares no response with any judge.
     """
     base = reference_labels(panel, reference)
-    others = [place for place, name in enumerate(panel.judges) if name != reference]
+    own = {reference} if isinstance(reference, str) else set(reference)
+    others = [place for place, name in enumerate(panel.judges) if name not in own]
     if not any(((base != NO_VERDICT) & (panel.labels[:, j] != NO_VERDICT)).any() for j in others):
         raise InputError(f"no judge shares a response with the reference {reference!r}")
     cluster = panel.cluster
@@ -166,5 +170,7 @@ def _direction(
     net = (higher - lower) / n
     spread = float(steps.var()) * design_effect(steps.astype(np.float64), units[inside]) / n
     half = normal_quantile((1 + level) / 2) * spread**0.5
+    if not spread:  # all alike: what a share of 0 of so many clusters could still be
+        half = float(wilson(0, len(np.unique(units[inside])), level)[1])
     interval = (max(-1.0, net - half), min(1.0, net + half))
     return Direction(judge, n, lower, higher, net, interval, {})

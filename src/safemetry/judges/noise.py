@@ -20,6 +20,8 @@ FloatArray = NDArray[np.float64]
 MOST_PAIRS: Final = 400
 _NODES: Final = 2000
 _VOTES: Final = (1, 3, 5)
+_STARTS: Final = (0.1, 1.0, 5.0, 50.0)
+"""Sums of the two shapes to start from: from calls that never differ to calls at random."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,12 @@ class Flips:
     why: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the row."""
+        """The JSON of the row; a class without a rate has its reason beside it."""
         made = asdict(self)
         why = made.pop("why")
-        return made | ({"why": dict(why)} if why else {})
+        if why:
+            made["by_class"] |= {"why": dict(why)}
+        return made
 
 
 @dataclass(frozen=True)
@@ -170,7 +174,7 @@ def _flips(panel: Panel, judge: str, votes: NDArray[np.int64]) -> Flips:
         inside = (leader == code) & ~ties
         by_class[name] = float(differ[inside].mean()) if inside.any() else None
         if not inside.any():
-            why[f"by_class.{name}"] = "no response has this class by majority"
+            why[name] = "no response has this class by majority"
     by_boundary = {}
     for boundary, first in boundaries(panel.classes, panel.ordered):
         events, trials = votes[first : panel.ordered].sum(axis=0), votes.sum(axis=0)
@@ -194,7 +198,8 @@ def beta_binomial(events: NDArray[np.integer], trials: NDArray[np.integer]) -> t
     """Maximum-likelihood shapes of the beta distribution of a response's chance of a success.
 
     Skellam (1948), Journal of the Royal Statistical Society B 10, 257-261. Shapes stay between
-    1e-4 and 1e4: calls that never differ have no finite maximum.
+    1e-4 and 1e4: calls that never differ have no finite maximum. The best of several starts is
+    kept, since the likelihood is flat where both shapes are large.
     """
     pairs, weights = np.unique(np.stack([events, trials]), axis=1, return_counts=True)
     x, n = pairs.astype(np.float64)
@@ -205,10 +210,12 @@ def beta_binomial(events: NDArray[np.integer], trials: NDArray[np.integer]) -> t
         return -float(weights @ terms)
 
     mean = np.clip(x @ weights / (n @ weights), 1e-3, 1 - 1e-3)
-    start = np.log([mean, 1 - mean])
     bound = (np.log(1e-4), np.log(1e4))
-    found = minimize(loss, start, bounds=[bound, bound], method="L-BFGS-B")
-    a, b = np.exp(found.x)
+    found = [
+        minimize(loss, np.log([total * mean, total * (1 - mean)]), bounds=[bound, bound])
+        for total in _STARTS
+    ]
+    a, b = np.exp(min(found, key=lambda result: float(result.fun)).x)
     return float(a), float(b)
 
 

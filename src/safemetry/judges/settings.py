@@ -12,6 +12,17 @@ from safemetry.judges.collapse import CollapseSettings
 from safemetry.judges.movement import PANEL_MAJORITY
 
 
+def in_words(reference: str | tuple[str, ...]) -> str:
+    """A reference as it is reported.
+
+    Examples
+    --------
+    >>> in_words("majority"), in_words(("anna", "ben"))
+    ('majority', 'majority of anna, ben')
+    """
+    return reference if isinstance(reference, str) else f"majority of {', '.join(reference)}"
+
+
 @dataclass(frozen=True)
 class JudgeSettings:
     """Settings of `audit_judges`.
@@ -19,8 +30,8 @@ class JudgeSettings:
     Parameters
     ----------
     reference
-        Whose classes movement starts from: a judge, or ``majority`` (of the panel). Gold where None
-        and there is one, else the majority.
+        Whose classes movement starts from: a judge, or ``majority`` (of the panel). Gold, or its
+        majority, where None and there is one; else the majority of the panel.
     gold
         Judges whose labels, or whose majority, is the truth.
     humans
@@ -56,6 +67,11 @@ class JudgeSettings:
         self.agreement()
         if self.seed < 0:
             raise InputError(f"the seed is {self.seed}", fix="give a whole number from 0")
+        both = sorted({*self.gold} & {*self.humans})
+        if both:
+            raise InputError(
+                f"{both[0]!r} is named as gold and as a person beside gold", fix="name it once"
+            )
         if self.order is not None and len(set(self.order)) < max(2, len(self.order)):
             raise InputError(
                 f"the order {', '.join(self.order) or 'without a class'} is no order of classes",
@@ -63,11 +79,13 @@ class JudgeSettings:
             )
 
     @property
-    def start(self) -> str:
-        """The reference of the movement."""
+    def start(self) -> str | tuple[str, ...]:
+        """The reference of the movement: a judge, the judges of gold, or ``majority``."""
         if self.reference is not None:
             return self.reference
-        return self.gold[0] if len(self.gold) == 1 else PANEL_MAJORITY
+        if len(self.gold) > 1:
+            return self.gold
+        return self.gold[0] if self.gold else PANEL_MAJORITY
 
     def collapse(self) -> CollapseSettings:
         """The settings of the collapse rule."""
@@ -80,7 +98,7 @@ class JudgeSettings:
     def resolved(self) -> dict[str, Any]:
         """What decides the result, as plain values."""
         return {
-            "reference": self.start,
+            "reference": in_words(self.start),
             "gold": list(self.gold),
             "humans": list(self.humans),
             "success": None if self.success is None else str(self.success),

@@ -12,6 +12,7 @@ from safemetry.judges.counts import POOLED, ClassCounts
 from safemetry.judges.panel import Panel
 
 FEWEST_TO_TRIM: Final = 4
+AT_LEAST: Final = "at_least:"
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,11 @@ def boundaries(classes: Sequence[str], ordered: int) -> list[tuple[str, int]]:
     [('comply', 1)]
     >>> boundaries("0123", 4)
     [('non_refusal', 1), ('from 2', 2), ('comply', 3)]
+    >>> boundaries(("below", "at_least:0.5"), 2)
+    [('at_least:0.5', 1)]
     """
+    if classes[ordered - 1].startswith(AT_LEAST):  # a score, cut in two
+        return [(classes[ordered - 1], ordered - 1)]
     named = [(f"from {classes[code]}", code) for code in range(1, ordered)]
     if named:
         named[0] = ("non_refusal", 1)
