@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from safemetry.construct import ConstructFinding, ConstructSettings, audit_construct
@@ -96,9 +97,111 @@ def test_saturated_items_never_support_one_attribute() -> None:
     codes = (rng.random((30, 40)) < 0.97).astype(int)
     responses = make_responses(codes)
     few = settings(responses, groups={}, structures={})
-    found = audit_construct(responses, settings=few).to_dict()
+    finding = audit_construct(responses, settings=few)
+    found = finding.to_dict()
     assert not found["saturation"]["modelable"]
     assert found["verdict"]["single_attribute"] != "supported"
+    assert "<" not in finding.sentence()  # no object in the words
+    assert "no model of several" not in finding.sentence()
+
+
+def test_a_structure_that_a_constant_item_spoils_is_left_out_and_said() -> None:
+    responses = two_factors(30, 14)
+    codes = responses.codes.copy()
+    codes[:, 0] = 1
+    spoilt = make_responses(codes, items=responses.items)
+    structure = {item: "b" if place < 2 else "a" for place, item in enumerate(spoilt.items)}
+    few = settings(spoilt, groups={}, structures={"kind": structure})
+    finding = audit_construct(spoilt, settings=few)
+    assert finding.models
+    said = "Structure 'kind' was not fitted: dimensions with fewer than 2 items that vary: b 1."
+    assert said in finding.warnings
+    assert "1 item was left out of all fits: every target responded alike." in finding.warnings
+
+
+def test_a_structure_that_leaves_items_out_is_an_error_that_names_it() -> None:
+    responses = two_factors(30, 14)
+    few = settings(responses, structures={"kind": {"1": "a", "2": "a", "3": "b", "4": "b"}})
+    with pytest.raises(InputError, match="structure 'kind' gives 10 of 14 items no dimension"):
+        audit_construct(responses, settings=few)
+
+
+def test_groups_that_cannot_be_compared_do_not_end_the_audit() -> None:
+    responses = two_factors(30, 6)
+    alone = {name: name for name in responses.targets}
+    found = audit_construct(responses, settings=settings(responses, groups={"own": alone}))
+    assert found.dif is None
+    assert "0 of 30 groups have 10 targets" in found.why["dif"]
+    assert any("were not compared by own" in said for said in found.warnings)
+
+
+def test_groups_that_name_no_target_are_an_error() -> None:
+    responses = two_factors(30, 6)
+    with pytest.raises(InputError, match="grouping 'made' names none of the 30 targets"):
+        audit_construct(responses, settings=settings(responses, groups={"made": {"x": "y"}}))
+
+
+def test_copies_are_named_beside_the_verdict() -> None:
+    responses = two_factors(30, 60)
+    copied = make_responses(np.concatenate([responses.codes, responses.codes[:4]]))
+    few = settings(copied, groups={}, structures={}, max_dims=1)
+    found = audit_construct(copied, settings=few)
+    groups = found.to_dict()["near_duplicates"]["groups"]
+    named = {tuple(group["targets"]) for group in groups}
+    assert named == {("1", "31"), ("2", "32"), ("3", "33"), ("34", "4")}
+    assert any("answer (nearly) alike" in said for said in found.warnings)
+
+
+def test_without_several_dimensions_nothing_is_decided() -> None:
+    responses = two_factors(30, 14)
+    few = settings(responses, groups={}, structures={}, max_dims=1)
+    found = audit_construct(responses, settings=few)
+    assert found.verdict.single_attribute == "cannot_tell"
+    assert "no model of several dimensions" in found.sentence()
+
+
+def test_departures_from_published_figures_are_named() -> None:
+    responses = two_factors(30, 14)
+    published = {"1D 1PL": 0.1, "2D exploratory": 0.9, "no such": 0.2}
+    few = settings(responses, groups={}, structures={}, published=published)
+    found = audit_construct(responses, settings=few)
+    assert found.departures[0].first == "1D 1PL"
+    assert "Published figures put 1D 1PL (0.100) ahead" in found.sentence()
+    assert "No model is called no such." in found.warnings
+
+
+def test_no_item_that_can_be_compared_is_not_no_item_that_differs() -> None:
+    from safemetry.construct.dif.audit import audit_differences
+    from safemetry.construct.dif.settings import DifferencesSettings
+    from safemetry.construct.finding import _differing
+
+    rng = np.random.default_rng(3)
+    codes = np.full((30, 12), -1)
+    codes[:15, :6] = rng.integers(0, 2, (15, 6))
+    codes[15:, 6:] = rng.integers(0, 2, (15, 6))
+    responses = make_responses(codes)
+    groups = {name: ("x", "y")[int(name) > 15] for name in responses.targets}
+    chosen = DifferencesSettings(
+        simulations=39, further_simulations=39, methods=("mantel_haenszel",)
+    )
+    found = audit_differences(responses, groups, settings=chosen)
+    assert _differing(found.headline()).startswith("No item can be compared between x and y")
+
+
+def test_every_judge_is_compared_where_they_vote() -> None:
+    from safemetry.evidence.evidence import as_evidence
+
+    rows = {"target": [], "item": [], "judge": [], "label": []}
+    codes = two_factors(12, 11).codes
+    for (target, item), code in np.ndenumerate(codes):
+        for judge in ("j", "k", "l"):
+            values = (f"m{target}", f"q{item}", judge, ("comply", "refuse")[code])
+            for name, value in zip(rows, values, strict=True):
+                rows[name].append(value)
+    evidence = as_evidence(pa.table(rows), {"intent": "harmful"})
+    chosen = ConstructSettings(jobs=1, quiet=True, **QUICK)
+    found = audit_construct(evidence, success="comply/majority", settings=chosen).to_dict()
+    assert [row["judge"] for row in found["by_judge"]["judges"]] == ["j", "k", "l"]
 
 
 def test_nothing_varies() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from safemetry.cli.counting_options import judge_option, success_option
-from safemetry.cli.options import Shared, Whole, command
+from safemetry.cli.options import Number, Shared, Whole, command
 from safemetry.cli.tables import Column, Table, number, table
 from safemetry.display import shown
 
@@ -19,11 +19,29 @@ if TYPE_CHECKING:
     from safemetry.evidence.evidence import Evidence
 
 _SUFFIXES: Final = {".html": "html", ".htm": "html", ".md": "md"}
-_DEFAULT_SEED: Final = 2026
+
+
+class _Loss(click.ParamType[tuple[str, float]]):
+    """``MODEL=LOSS``."""
+
+    name = "MODEL=LOSS"
+    envvar_list_splitter = "\n"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float]:
+        """The two sides."""
+        if isinstance(value, tuple):
+            return value
+        model, equals, loss = str(value).rpartition("=")
+        if not equals or not model.strip():
+            self.fail(f"{value!r} is not written MODEL=LOSS.", param, ctx)
+        return model.strip(), Number(above=0).convert(loss, param, ctx)
 
 
 @command(
     "construct",
+    seed=2026,
     examples=(
         "safemetry construct matrix.csv --structure items.csv:type",
         "safemetry construct study/ --structure category --groups developer -o c.html",
@@ -100,6 +118,13 @@ _DEFAULT_SEED: Final = 2026
     "--tetrachoric", is_flag=True, help="Tetrachoric correlations of items, not plain ones."
 )
 @click.option(
+    "--published",
+    multiple=True,
+    type=_Loss(),
+    metavar="MODEL=LOSS",
+    help="A published log loss, such as '1D 3PL=0.322', to see where the order departs; repeat it.",
+)
+@click.option(
     "--resume",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
@@ -120,9 +145,8 @@ def construct(
     structures: tuple[str, ...],
     groups: str | None,
     families: str | None,
+    published: tuple[tuple[str, float], ...],
     output: Path | None,
-    success: str | None,
-    judge: str | None,
     **options: Any,
 ) -> None:
     """Audit whether a score measures one thing.
@@ -136,23 +160,40 @@ def construct(
     from safemetry.findings import resolved
     from safemetry.readers.keyed import column_of
 
+    success, judge = options.pop("success"), options.pop("judge")
     if output is not None and output.suffix.lower() not in _SUFFIXES:
         raise click.UsageError(f"{str(output)!r} ends in none of {', '.join(_SUFFIXES)}.")
     evidence = shared.evidence(sources)
     tetrachoric = options.pop("tetrachoric")
     settings = ConstructSettings(
-        structures={_short(name): column_of(evidence, name, "item") for name in structures},
-        groups={_short(groups): column_of(evidence, groups, "target")} if groups else {},
+        structures={
+            short: column_of(evidence, name, "item")
+            for short, name in _short_names(structures).items()
+        },
+        groups={
+            short: column_of(evidence, name, "target")
+            for short, name in _short_names((groups,) if groups else ()).items()
+        },
         clusters=column_of(evidence, families, "target") if families else {},
         correlation="tetrachoric" if tetrachoric else "pearson",
-        seed=shared.seed if _is_given("seed") else _DEFAULT_SEED,
+        published=dict(published),
+        seed=shared.seed,
         jobs=shared.jobs,
         quiet=shared.quiet,
         **options,
     )
     shared.busy.stop()  # each task shows its own progress, with the time left
     finding = audit_construct(evidence, success=success, judge=judge, settings=settings)
-    chosen = {**shared.settings(), "judge": judge, "success": success, **finding.settings}
+    chosen = {
+        **shared.settings(),
+        "judge": judge,
+        "success": success,
+        **finding.settings,
+        "structure": list(structures),
+        "groups": groups,
+        "families": families,
+        "sources": list(evidence.sources),
+    }
     finding = replace(finding, settings=resolved(chosen, "not given"))
     lines = [finding.sentence()]
     if output is not None:
@@ -161,14 +202,13 @@ def construct(
     deliver(finding, shared, list(_tables(finding)), *lines)
 
 
-def _short(named: str) -> str:
-    """The column in FILE:COL."""
-    return named.rpartition(":")[2] or named
-
-
-def _is_given(option: str) -> bool:
-    source = click.get_current_context().get_parameter_source(option)
-    return source is not None and source is not click.core.ParameterSource.DEFAULT
+def _short_names(named: Sequence[str]) -> dict[str, str]:
+    """The column of each FILE:COL, or the whole where two files have a column of one name."""
+    columns = [name.rpartition(":")[2] or name for name in named]
+    return {
+        column if columns.count(column) == 1 else name: name
+        for column, name in zip(columns, dict.fromkeys(named), strict=False)
+    }
 
 
 def _page(finding: ConstructFinding, evidence: Evidence, kind: str) -> str:

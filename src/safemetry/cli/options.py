@@ -270,8 +270,9 @@ def listing(names: Sequence[str] | Any, most: int = 12) -> str:
     return ", ".join(map(repr, known[:most])) + more
 
 
-def shared_options(function: Function) -> Function:
+def shared_options(function: Function, *, seed: int = 0) -> Function:
     """Give a command the shared options; it receives them as one `Shared` in `shared`."""
+    default_seed = seed
 
     @click.option(
         "--map",
@@ -303,7 +304,7 @@ def shared_options(function: Function) -> Function:
         "--seed",
         type=Whole(0),
         metavar="N",
-        default=0,
+        default=default_seed,
         show_default=True,
         help="Seed of every draw.",
     )
@@ -416,7 +417,7 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
 
-def command(name: str, *, examples: Sequence[str]) -> Callable[[Function], Command]:
+def command(name: str, *, examples: Sequence[str], seed: int = 0) -> Callable[[Function], Command]:
     """Make a function a command with the shared options.
 
     Parameters
@@ -425,10 +426,13 @@ def command(name: str, *, examples: Sequence[str]) -> Callable[[Function], Comma
         As it is typed.
     examples
         Real calls, shown in the help.
+    seed
+        Of every draw, where the user gives none.
     """
 
     def made(function: Function) -> Command:
-        return click.command(name, cls=Command, epilog=example(*examples))(shared_options(function))
+        shared = shared_options(function, seed=seed)
+        return click.command(name, cls=Command, epilog=example(*examples))(shared)
 
     return made
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from safemetry.construct.audited import left_out, read_responses, varying_items
 from safemetry.construct.dif.audit import audit_differences
 from safemetry.construct.dif.duplicates import near_duplicates
 from safemetry.construct.dif.result import DifferencesAudit
@@ -16,6 +18,7 @@ from safemetry.construct.dimensions.correlations import FactorCorrelations, fact
 from safemetry.construct.dimensions.domains import DomainFollowUp, drop_one_domain
 from safemetry.construct.dimensions.models import CandidateModel, candidate_models
 from safemetry.construct.dimensions.prior_sensitivity import PriorRow, prior_sensitivity
+from safemetry.construct.dimensions.published import departures
 from safemetry.construct.dimensions.verdict import judge_dimensionality
 from safemetry.construct.dimensions.verdict_rule import (
     CANNOT_TELL,
@@ -28,13 +31,11 @@ from safemetry.construct.saturation import Saturation, measure_saturation
 from safemetry.construct.settings import ConstructSettings
 from safemetry.construct.spectra.spectrum import measure_spectrum
 from safemetry.errors import InputError
-from safemetry.evidence.evidence import Evidence, as_evidence
 from safemetry.evidence.maps import EvidenceMap
-from safemetry.evidence.matrix import ResponseMatrix, response_matrix
 from safemetry.evidence.success import SuccessRule
 from safemetry.irt.multidimensional.crossvalidation import split_responses
 from safemetry.irt.priors import ItemPriors, LogNormal, Normal
-from safemetry.irt.responses import Responses, make_responses
+from safemetry.irt.responses import Responses
 from safemetry.irt.unidimensional.marginal import fit_unidimensional
 
 SPECTRUM_PRIORS: Final[Mapping[str, ItemPriors]] = {
@@ -83,20 +84,15 @@ def audit_construct(
         For data, settings, a structure or groups that cannot be used.
     """
     chosen = settings or ConstructSettings(**options)
-    responses, of_judges, benchmarks, warnings = _read(data, evidence_map, success, judge)
+    responses, of_judges, benchmarks, warnings = read_responses(data, evidence_map, success, judge)
     audit = _Audit(responses, chosen)
+    held = responses.select_items(varying_items(responses))
+    structures = audit.structures(held)
     saturation = measure_saturation(responses, chosen.structures or None, benchmarks)
-    held = responses.select_items(_varying(responses))
-    structures = {
-        name: {item: loads_on[item] for item in held.items if item in loads_on}
-        for name, loads_on in chosen.structures.items()
-    }
     parts = audit.parts(held, structures, of_judges)
     verdict = _with_saturation(parts["verdict"], saturation)
     said = [*warnings, *audit.warnings]
-    left = len(responses.items) - len(held.items)
-    if left:
-        said.append(f"{left:,} items were left out of all fits: every target responded alike.")
+    said += left_out(responses, held)
     return ConstructFinding(
         settings=chosen.resolved(),
         warnings=tuple(dict.fromkeys(said)),
@@ -106,55 +102,6 @@ def audit_construct(
         why=audit.why,
         **{**parts, "verdict": verdict},
     )
-
-
-# --- what is audited -----------------------------------------------------------------------------
-
-
-def _read(
-    data: Any,
-    evidence_map: EvidenceMap | Mapping[str, Any] | None,
-    success: SuccessRule | str | None,
-    judge: str | None,
-) -> tuple[Responses, dict[str, Responses], dict[str, str] | None, tuple[str, ...]]:
-    """The responses, those under each judge, the benchmarks of the items, and warnings."""
-    if isinstance(data, Responses):
-        return data, {}, None, ()
-    if isinstance(data, ResponseMatrix):
-        return _responses(data), {}, _benchmarks(data), data.warnings
-    evidence = as_evidence(data, evidence_map)
-    matrix = response_matrix(evidence, success=success, judge=judge)
-    others = _other_judges(evidence, success, judge)
-    return _responses(matrix), others, _benchmarks(matrix), matrix.warnings
-
-
-def _responses(matrix: ResponseMatrix) -> Responses:
-    return make_responses(matrix.outcomes, targets=matrix.targets, items=matrix.items)
-
-
-def _benchmarks(matrix: ResponseMatrix) -> dict[str, str] | None:
-    pairs = zip(matrix.items, matrix.benchmarks, strict=True)
-    found = {item: name for item, name in pairs if name is not None}
-    return found if len(set(found.values())) > 1 else None
-
-
-def _other_judges(
-    evidence: Evidence, success: SuccessRule | str | None, judge: str | None
-) -> dict[str, Responses]:
-    """The outcomes under every judge that has any, where there are several."""
-    if judge is None or len(evidence.instruments) < 2:
-        return {}
-    found = {}
-    for name in sorted(evidence.instruments):
-        try:
-            found[name] = _responses(response_matrix(evidence, success=success, judge=name))
-        except InputError:  # it gave no verdict that this rule can read
-            continue
-    return found if len(found) > 1 else {}
-
-
-def _varying(responses: Responses) -> Any:
-    return (responses.codes == 1).any(axis=0) & (responses.codes == 0).any(axis=0)
 
 
 # --- the parts -----------------------------------------------------------------------------------
@@ -169,6 +116,37 @@ class _Audit:
     why: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
+    def structures(self, held: Responses) -> dict[str, dict[str, str]]:
+        """The dimension of each item that varies; structures that cannot be fitted are left out.
+
+        Raises
+        ------
+        InputError
+            For a structure that leaves an item without a dimension.
+        """
+        kept = {}
+        for name, loads_on in self.settings.structures.items():
+            without = [item for item in held.items if item not in loads_on]
+            if without:
+                raise InputError(
+                    f"structure {name!r} gives {len(without):,} of {len(held.items):,} items no "
+                    f"dimension, the first is {without[0]!r}",
+                    fix="give every item one, or leave those out with --filter",
+                )
+            found = {item: loads_on[item] for item in held.items}
+            sizes = Counter(found.values())
+            sizes.update(dict.fromkeys(loads_on.values(), 0))
+            small = [f"{dimension} {count}" for dimension, count in sizes.items() if count < 2]
+            if small or len(sizes) < 2:
+                reason = f"dimensions with fewer than 2 items that vary: {', '.join(small)}"
+                self.warnings.append(
+                    f"Structure {name!r} was not fitted: "
+                    f"{reason if small else 'it has one dimension'}."
+                )
+                continue
+            kept[name] = found
+        return kept
+
     def parts(
         self,
         held: Responses,
@@ -179,7 +157,10 @@ class _Audit:
         found: dict[str, Any] = {"spectrum": self._spectrum(held)}
         reason = _too_small(held)
         if reason:
-            unknown = ("models", "comparisons", "nesting_failures", "factor_correlations")
+            unknown = (
+                *("models", "departures", "comparisons", "nesting_failures"),
+                "factor_correlations",
+            )
             self.why |= dict.fromkeys((*unknown, "prior_sensitivity", "without_domain"), reason)
             found["verdict"] = Verdict(
                 single_attribute=CANNOT_TELL,
@@ -235,6 +216,7 @@ class _Audit:
         """The comparison of models, the verdict and what is asked of them next."""
         chosen = self.settings
         models = candidate_models(held.items, structures, max_dims=chosen.max_dims)
+        several = any(model.dimensions > 1 for model in models)
         table = compare_models(
             held,
             models,
@@ -245,20 +227,33 @@ class _Audit:
             tasks=chosen.tasks("models"),
         )
         self.warnings += table.warnings
-        verdict = judge_dimensionality(
-            held,
-            models,
-            VerdictSettings(
-                splits=chosen.splits,
-                share=chosen.share,
+        verdict = (
+            judge_dimensionality(
+                held,
+                models,
+                VerdictSettings(
+                    splits=chosen.splits,
+                    share=chosen.share,
+                    null_sets=chosen.null_sets,
+                    seed=chosen.seed,
+                ),
+                known=table.losses,
+                tasks=chosen.tasks("verdict"),
+            )
+            if several
+            else Verdict(
+                single_attribute=CANNOT_TELL,
+                why="Cannot tell: no model of several dimensions was asked for.",
                 null_sets=chosen.null_sets,
-                seed=chosen.seed,
-            ),
-            known=table.losses,
-            tasks=chosen.tasks("verdict"),
+            )
         )
+        mine = {row.name: row.log_loss.mean for row in table.models}
+        unknown = [name for name in chosen.published if name not in mine]
+        if unknown:
+            self.warnings.append(f"No model is called {', '.join(unknown)}.")
         return {
             "models": table.models,
+            "departures": departures(mine, chosen.published),
             "comparisons": table.comparisons,
             "nesting_failures": table.nesting_failures,
             "factor_correlations": self._correlations(table),
@@ -320,7 +315,8 @@ class _Audit:
     ) -> ByJudge | None:
         if not of_judges:
             self.why["by_judge"] = (
-                "one judge labelled everything, so whether it made a factor cannot be told"
+                "one judge gave all verdicts that this rule can read, so whether it made a factor "
+                "cannot be told"
             )
             return None
         chosen = self.settings
@@ -342,29 +338,52 @@ class _Audit:
         duplicates = near_duplicates(held, chosen.clusters or None) if held.items else None
         if duplicates is None:
             self.why["near_duplicates"] = "no item varies"
+        elif duplicates.groups:
+            self.warnings.append(duplicates.sentence())
         if not chosen.groups:
             self.why |= dict.fromkeys(("dif", "dif_groups"), "no groups were given")
             return {"near_duplicates": duplicates}
         rows: list[Any] = []
         compared: list[dict[str, Any]] = []
         for name, groups in chosen.groups.items():
-            found = audit_differences(
-                held,
-                groups,
-                structure=next(iter(structures.values()), None),
-                cluster=chosen.clusters or None,
-                settings=DifferencesSettings(
-                    simulations=chosen.simulations,
-                    alpha=chosen.level,
-                    minimum_group=chosen.minimum_group,
-                    seed=chosen.seed,
-                ),
-                tasks=chosen.tasks(f"item differences by {name}"),
-            )
+            if not groups.keys() & set(held.targets):
+                raise InputError(
+                    f"grouping {name!r} names none of the {len(held.targets):,} targets",
+                    fix="its key column holds the names of the targets",
+                )
+            try:
+                found = self._differences_between(held, groups, structures, name)
+            except InputError as error:
+                self.why |= dict.fromkeys(("dif", "dif_groups"), error.problem)
+                self.warnings.append(f"Items were not compared by {name}: {error.problem}.")
+                return {"near_duplicates": duplicates}
             rows += found.rows
             compared.append(_groups(name, found))
             self.warnings += found.warnings
+            self.warnings += found.not_compared(name)
         return {"dif": tuple(rows), "dif_groups": compared, "near_duplicates": duplicates}
+
+    def _differences_between(
+        self,
+        held: Responses,
+        groups: Mapping[str, str],
+        structures: Mapping[str, Mapping[str, str]],
+        name: str,
+    ) -> DifferencesAudit:
+        chosen = self.settings
+        return audit_differences(
+            held,
+            groups,
+            structure=next(iter(structures.values()), None),
+            cluster=chosen.clusters or None,
+            settings=DifferencesSettings(
+                simulations=chosen.simulations,
+                alpha=chosen.level,
+                minimum_group=chosen.minimum_group,
+                seed=chosen.seed,
+            ),
+            tasks=chosen.tasks(f"item differences by {name}"),
+        )
 
 
 def _groups(name: str, found: DifferencesAudit) -> dict[str, Any]:
@@ -395,5 +414,5 @@ def _with_saturation(verdict: Verdict, saturation: Saturation) -> Verdict:
     return replace(
         verdict,
         single_attribute=CANNOT_TELL,
-        why=f"One dimension explains what there is, but there is little. {saturation.sentence}",
+        why="Cannot tell: one dimension explains what there is, but the items are saturated.",
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from safemetry.construct.dif.result import DifferenceRow
 from safemetry.findings import Finding, plain
 
 SOURCES: Final = (
@@ -34,6 +35,7 @@ PARTS: Final = (
     "saturation",
     "spectrum",
     "models",
+    "departures",
     "comparisons",
     "nesting_failures",
     "factor_correlations",
@@ -61,6 +63,8 @@ class ConstructFinding(Finding):
         Eigenvalues of the item correlations beside their nulls.
     models
         A row for each candidate model.
+    departures
+        Pairs of models whose order is not that of published figures.
     comparisons
         Differences between models, split by split.
     nesting_failures
@@ -93,6 +97,7 @@ class ConstructFinding(Finding):
     saturation: Any
     spectrum: Any = None
     models: Any = None
+    departures: Any = None
     comparisons: Any = None
     nesting_failures: Any = None
     factor_correlations: Any = None
@@ -121,14 +126,16 @@ class ConstructFinding(Finding):
     def sentence(self) -> str:
         """The verdict, whether the items can be modelled, and how many items differ."""
         said = [self.verdict.why, self.saturation.sentence()]
-        for row in self.dif or ():
-            if row.headline and row.scope == "all items":
-                first, second = row.groups
-                noun = "item differs" if row.flags == 1 else "items differ"
-                said.append(
-                    f"At equal ability {row.flags} of {len(row.items)} {noun} between {first} and "
-                    f"{second} ({_METHODS.get(row.method, row.method)}, {row.matching})."
-                )
+        said += [found.sentence for found in self.departures or ()]
+        said += [
+            _as_sentence(found.sentence)
+            for found in self.factor_correlations or ()
+            if found.rotation == "structure"
+        ]
+        said += [_as_sentence(found.sentence) for found in self.without_domain or ()]
+        said += [
+            _differing(row) for row in self.dif or () if row.headline and row.scope == "all items"
+        ]
         return " ".join(said)
 
     def chart(self) -> Any:
@@ -161,3 +168,21 @@ class ConstructFinding(Finding):
             return None
         found = plain(self.spectrum)
         return scree_chart(found["observed"], {"independent items": found["null_q95"]})
+
+
+def _as_sentence(said: str) -> str:
+    return said[:1].upper() + said[1:]
+
+
+def _differing(row: DifferenceRow) -> str:
+    """How many items differ, of those that could show it."""
+    first, second = row.groups
+    compared = sum(item.statistic is not None for item in row.items)
+    if not compared:
+        return f"No item can be compared between {first} and {second}: {row.items[0].why}."
+    how = f"{_METHODS.get(row.method, row.method)}, {row.matching}"
+    verb = "differs" if row.flags == 1 else "differ"
+    return (
+        f"At equal ability {row.flags} of the {compared} items that can be compared {verb} between "
+        f"{first} and {second} ({how}; {len(row.items)} items in all)."
+    )

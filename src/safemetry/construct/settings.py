@@ -42,6 +42,8 @@ class ConstructSettings:
         Matrices simulated for the thresholds of item differences, and their error rate.
     minimum_group
         Fewest targets of a group whose items are compared.
+    published
+        Name of a model -> published log loss, to name where the order departs.
     seed
         Of the splits (split s uses `seed` + s) and of every draw.
     jobs, resume, quiet
@@ -52,6 +54,7 @@ class ConstructSettings:
     structures: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     clusters: Mapping[str, str] = field(default_factory=dict)
+    published: Mapping[str, float] = field(default_factory=dict)
     splits: int = 5
     share: float = 0.2
     restarts: int = 20
@@ -103,6 +106,7 @@ class ConstructSettings:
         return {
             "structures": {name: len(set(held.values())) for name, held in self.structures.items()},
             "groups": sorted(self.groups),
+            "published": dict(self.published),
             "clusters": len(set(self.clusters.values())),
             "splits": self.splits,
             "share": self.share,

@@ -252,13 +252,14 @@ def _warnings(
         said.append(
             f"{len(duplicates)} targets answer nearly alike ({', '.join(sorted(duplicates)[:4])}"
             f"{', ...' if len(duplicates) > 4 else ''}); they are not independent, and thresholds "
-            "that take them for independent are too low: give their clusters"
+            "that take them for independent are too low: name their families with --families"
         )
     for pair in audit:
         for name, count, targets in zip(pair.groups, pair.independent, pair.targets, strict=True):
             if count < min(targets, settings.minimum_group):
                 said.append(
-                    f"group {name} has {count} independent clusters in {targets} targets: its "
+                    f"group {name} has {count} independent "
+                    f"cluster{'s' if count != 1 else ''} in {targets} targets: its "
                     "differences may be those of a few families"
                 )
         if abs(pair.impact) > 1:

@@ -22,6 +22,8 @@ AGREEMENT: Final = 0.99
 MINORITY: Final = 5
 """An item is informative if its rarer answer was given this often."""
 FEWEST_ITEMS: Final = 20
+_EXPECTED: Final = 3.0
+"""Differences that independent targets would show before identical answers mean anything."""
 _CHANCE: Final = 0.01
 """Probability that any pair of independent targets is called near-duplicate."""
 
@@ -90,6 +92,19 @@ class NearDuplicates:
         """Target -> its cluster, named for its first target; only targets that have duplicates."""
         return {name: group.targets[0] for group in self.groups for name in group.targets}
 
+    def sentence(self) -> str:
+        """Which targets answer alike, and what that does to an audit; empty where none do."""
+        if not self.groups:
+            return ""
+        named = "; ".join(", ".join(group.targets[:4]) for group in self.groups[:3])
+        more = "; ..." if len(self.groups) > 3 else ""
+        return (
+            f"{len(self.clusters)} targets answer (nearly) alike ({named}{more}): they are not "
+            "independent, and copies can look like a dimension of their own or like item "
+            "differences. Keep one of each, or name their families (--families) for item "
+            "differences."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain fields; a reason where no search was possible."""
         found: dict[str, Any] = {
@@ -112,7 +127,8 @@ def near_duplicates(
     Two targets are linked if they gave the same answer to more than `agreement` of the informative
     items that both answered, *and* so few differences are improbable (1% over all pairs) for
     independent targets of the same abilities in a two-parameter model. The second condition keeps
-    strong targets apart that agree because nearly everything is passed.
+    strong targets apart that agree because nearly everything is passed. Targets without any
+    difference are linked where three or more would be expected.
 
     Parameters
     ----------
@@ -159,7 +175,9 @@ def near_duplicates(
     expected = pass_ @ fail.T + fail @ pass_.T
     pairs = len(codes) * (len(codes) - 1) / 2
     alike = (common >= fewest_items) & (different < (1 - agreement) * common - 1e-9)
-    linked = alike & (pdtr(different, expected) < _CHANCE / max(pairs, 1.0))
+    improbable = pdtr(different, expected) < _CHANCE / max(pairs, 1.0)
+    identical = (different < 0.5) & (expected >= _EXPECTED)
+    linked = alike & (improbable | identical)
     np.fill_diagonal(linked, val=False)
     share = np.divide(different, common, out=np.ones_like(common), where=common > 0)
     likely = np.divide(expected, common, out=np.ones_like(common), where=common > 0)

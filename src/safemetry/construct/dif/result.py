@@ -211,6 +211,23 @@ class DifferencesAudit:
     settings: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
+    def not_compared(self, name: str) -> list[str]:
+        """Sentences on groups of the grouping `name` that are too small, and on lacking bands."""
+        said = []
+        if self.refused:
+            groups = ", ".join(f"{group.group} ({group.targets})" for group in self.refused[:8])
+            more = f" and {len(self.refused) - 8} more" if len(self.refused) > 8 else ""
+            least = self.settings["minimum_group"]
+            said.append(
+                f"Of {name}, groups under {least} targets were not compared: {groups}{more}."
+            )
+        for row in self.rows:
+            first = self.rows[0]
+            if row.lacking_bands and (row.scope, row.prior) == (first.scope, first.prior):
+                bands = [f"band {band.band} lacks {band.lacks}" for band in row.lacking_bands]
+                said.append(f"{' and '.join(row.groups)}, {row.bands}: {', '.join(bands)}.")
+        return list(dict.fromkeys(said))
+
     def headline(self, groups: tuple[str, str] | None = None) -> DifferenceRow:
         """The headline row of a pair of groups, the first pair by default.
 

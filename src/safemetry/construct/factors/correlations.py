@@ -125,7 +125,9 @@ def _pairwise(scores: FloatArray, there: FloatArray) -> FloatArray:
     # Centred first, so that the products lose no digits.
     counts = there.sum(axis=0)
     zeroed = np.where(there > 0, scores, 0.0)
-    centred = np.where(there > 0, scores - zeroed.sum(axis=0) / counts, 0.0)
+    # Scaled too: a score of 1e200 has no square.
+    zeroed /= np.maximum(np.abs(zeroed).max(axis=0), 1e-300)
+    centred = np.where(there > 0, zeroed - zeroed.sum(axis=0) / counts, 0.0)
     centred /= np.sqrt(np.square(centred).sum(axis=0) / counts)
     shared = there.T @ there
     sums = centred.T @ there

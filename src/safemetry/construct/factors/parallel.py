@@ -160,16 +160,37 @@ def _threshold(random: FloatArray, percentile: float | None) -> tuple[FloatArray
 def _random_eigenvalues(
     size: int, subjects: int, kind: Kind, replicates: int, seed: int
 ) -> FloatArray:
-    rng = np.random.default_rng(seed)
-    block = max(1, _BLOCK_NUMBERS // (size * max(subjects, size)))
+    normal, chisquare = np.random.default_rng(seed).spawn(2)
+    block = max(1, _BLOCK_NUMBERS // (size * size))
     found = []
     for first in range(0, replicates, block):
         count = min(block, replicates - first)
-        drawn = rng.standard_normal((count, subjects, size))
-        drawn -= drawn.mean(axis=1, keepdims=True)
-        data = drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True))
-        found.append(_eigenvalues(data.transpose(0, 2, 1) @ data, kind))
+        scatter = _scatter(size, subjects, count, (normal, chisquare))
+        spread = np.sqrt(np.einsum("bii->bi", scatter))
+        found.append(_eigenvalues(scatter / spread[:, :, None] / spread[:, None, :], kind))
     return np.concatenate(found)
+
+
+def _scatter(
+    size: int, subjects: int, count: int, rngs: tuple[np.random.Generator, np.random.Generator]
+) -> FloatArray:
+    """Scatter matrices of standard normal data, shape ``(B, p, p)``.
+
+    Bartlett's (1933) decomposition of the Wishart distribution with n - 1 degrees of freedom, whose
+    cost does not grow with the subjects; with fewer subjects than variables the data themselves.
+    Normal and chi-squared draws come from generators of their own, so that blocks of any size give
+    the same.
+    """
+    normal, chisquare = rngs
+    degrees = subjects - 1
+    if degrees < size:
+        drawn = normal.standard_normal((count, subjects, size))
+        drawn -= drawn.mean(axis=1, keepdims=True)
+        return np.asarray(drawn.transpose(0, 2, 1) @ drawn, np.float64)
+    factor = np.tril(normal.standard_normal((count, size, size)), -1)
+    places = np.arange(size)
+    factor[:, places, places] = np.sqrt(chisquare.chisquare(degrees - places, (count, size)))
+    return np.asarray(factor @ factor.transpose(0, 2, 1), np.float64)
 
 
 def _eigenvalues(matrices: FloatArray, kind: Kind) -> FloatArray:
