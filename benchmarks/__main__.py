@@ -31,16 +31,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         action="append",
-        choices=[
-            "starting",
-            "counting",
-            "study",
-            "reading",
-            "inspect",
-            "report",
-            "irt",
-            "construct",
-        ],
+        choices=["counting", *PARTS],
         help="only this part; may be repeated (study includes counting)",
     )
     parser.add_argument(
@@ -53,9 +44,7 @@ def main() -> None:
     asked = parser.parse_args()
     size = SIZES[asked.size]
     asked.cache.mkdir(parents=True, exist_ok=True)
-    wanted = set(
-        asked.only or ["starting", "study", "reading", "inspect", "report", "irt", "construct"]
-    )
+    wanted = set(asked.only or PARTS)
     with_study = "study" in wanted
     if with_study:
         wanted.add("counting")
