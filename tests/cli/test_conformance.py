@@ -14,7 +14,7 @@ from calling import TARGETS, Evidence, Run
 from safemetry.cli import _COMMANDS
 from safemetry.display import cell_width
 
-ANSI = re.compile(r"\x1b\[[0-9;]*m")
+ANSI = re.compile(r"\x1b\[[0-9;]*[mK]")  # colours, and the erasing of a line of progress
 COMMON = {"schema", "command", "version", "settings", "warnings"}
 CLAIM = {
     "metric",

@@ -26,6 +26,7 @@ def test_flips_are_those_of_the_truth(panel_from: Make) -> None:
     panel = panel_from(repeated(chance, 2, 1), classes=("refuse", "comply"))
     (row,) = measure_noise(panel).flips
     assert row.overall == pytest.approx(0.1, abs=0.008)
+    assert row.interval[0] < 0.1 < row.interval[1]
     assert row.by_boundary["comply"]["1"] == pytest.approx(row.overall)
 
 

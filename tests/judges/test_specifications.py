@@ -26,6 +26,10 @@ def test_every_combination_is_there_once(roster: Panel) -> None:
     rates = [row.rate or 0.0 for row in curve.specifications]
     assert rates == sorted(rates)
     assert curve.low == pytest.approx(9 / 900)
+    for row in curve.specifications:
+        assert row.interval is not None
+        assert row.interval[0] <= (row.rate or 0) <= row.interval[1]
+        assert row.interval[1] > row.interval[0]
     assert curve.high == pytest.approx(430 / 900)
     assert sum((curve.shares or {}).values()) == pytest.approx(1)
     assert (curve.shares or {})["missing"] < 1e-4  # nothing is missing but ties of the panel

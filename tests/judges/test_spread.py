@@ -31,6 +31,9 @@ def test_the_roster(roster: Panel) -> None:
     assert round(comply.everyone.ratio or 0, 1) == 24.8
     assert (comply.everyone.max_judge, comply.everyone.min_judge) == ("judge-00", "judge-17")
     assert comply.trimmed_ratio == pytest.approx(215 / 15)
+    assert comply.events["judge-17"] == 9
+    low, high = comply.intervals["judge-17"]
+    assert (low, high) == (pytest.approx(0.00527, abs=1e-4), pytest.approx(0.01889, abs=1e-4))
     assert comply.without_collapsed.ratio == pytest.approx(223 / 110)
     assert more.everyone.difference == pytest.approx(205 / 900)  # about 23 points
     assert more.given_non_refusal is None

@@ -87,7 +87,7 @@ def audit_judges(
         and row.state is CollapseState.COLLAPSED
         and row.name in panel.classes[: panel.ordered]
     }
-    spread = measure_spread(counted, counts, collapsed)
+    spread = measure_spread(counted, counts, collapsed, level=chosen.level)
     noise = measure_noise(panel, level=chosen.level)
     rng = np.random.default_rng(chosen.seed)
     why: dict[str, str] = {}
@@ -134,6 +134,7 @@ def audit_judges(
         ordered=panel.ordered,
         responses=panel.responses,
         common=int(counts.common[0]),
+        missing=panel.missing,
         counts=counts.rows(),
         collapse=collapse,
         movement=moves,
@@ -150,7 +151,7 @@ def audit_judges(
         without_gold=_without_gold(
             panel, chosen, (developers or {}, families or {}), _models(evidence), rng
         ),
-        specifications=specification_curves(counted, _rubrics(evidence)),
+        specifications=specification_curves(counted, _rubrics(evidence), level=chosen.level),
         card=card,
         why=why,
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from safemetry.errors import InputError
 from safemetry.judges.panel import NO_VERDICT, IntArray, Panel
+from safemetry.rates.intervals import wilson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -158,3 +159,22 @@ def design_effect(values: NDArray[np.floating], cluster: IntArray) -> float:
         return 1.0
     within = float(np.square(np.bincount(cluster, weights=away)).sum()) * groups / (groups - 1)
     return max(1.0, within / independent)
+
+
+def share_interval(
+    values: NDArray[np.floating], cluster: IntArray, level: float = 0.95
+) -> tuple[float, float]:
+    """Wilson's interval of a mean of values in [0, 1], on the effective number of responses.
+
+    Parameters
+    ----------
+    values
+        Shape ``(n,)``, at least one.
+    cluster
+        Shape ``(n,)``, codes from 0.
+    level
+        Confidence.
+    """
+    effective = len(values) / design_effect(values, cluster)
+    low, high = wilson(float(values.mean()) * effective, effective, level)
+    return float(low), float(high)

@@ -49,6 +49,8 @@ class JudgesFinding(Finding):
         Names; the first `ordered` classes are in the order.
     responses, common
         How many responses were judged at all, and by every judge.
+    missing
+        Judge -> reason -> calls without a verdict.
     counts
         Class counts over common responses, by target and pooled.
     collapse
@@ -81,6 +83,7 @@ class JudgesFinding(Finding):
     ordered: int
     responses: int
     common: int
+    missing: Mapping[str, Mapping[str, int]]
     counts: Sequence[Mapping[str, Any]]
     collapse: tuple[Collapse, ...]
     movement: tuple[Movement, ...] | None
@@ -106,6 +109,7 @@ class JudgesFinding(Finding):
             "class_order": list(self.classes[: self.ordered]),
             "responses": self.responses,
             "common": self.common,
+            "missing": plain(self.missing),
             "counts": plain(list(self.counts)),
             "collapse": plain(self.collapse),
             "movement": plain(self.movement),

@@ -10,7 +10,7 @@ import numpy as np
 
 from safemetry.errors import InputError
 from safemetry.judges.agreement.gold import gold_of
-from safemetry.judges.counts import design_effect, tabulate
+from safemetry.judges.counts import design_effect, share_interval, tabulate
 from safemetry.judges.panel import NO_VERDICT, CodeArray, IntArray, Panel, majority
 from safemetry.rates.intervals import normal_quantile, wilson
 
@@ -151,9 +151,9 @@ def _moves(
             if not total:
                 yield Movement(name, to, judge, 0, 0, None, None)
                 continue
-            effect = design_effect((destination[inside] == m).astype(np.float64), within)
-            low, high = wilson(count / effect, total / effect, level)
-            yield Movement(name, to, judge, count, total, count / total, (float(low), float(high)))
+            went = (destination[inside] == m).astype(np.float64)
+            interval = share_interval(went, within, level)
+            yield Movement(name, to, judge, count, total, count / total, interval)
 
 
 def _direction(

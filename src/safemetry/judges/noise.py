@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import betainc, betaln, expit, gammaln
 
-from safemetry.judges.panel import CodeArray, Panel
+from safemetry.judges.counts import share_interval
+from safemetry.judges.panel import CodeArray, IntArray, Panel
 from safemetry.judges.spread import boundaries
 from safemetry.rates.intervals import normal_quantile
 
@@ -34,8 +35,9 @@ class Flips:
         The judge.
     responses, calls
         Responses with two verdicts at least, and the most calls of one.
-    overall
-        Chance that two calls differ in class, averaged over responses (unbiased).
+    overall, interval
+        Chance that two calls differ in class, averaged over responses (unbiased), with its
+        interval, widened for clusters.
     by_class
         The same among the responses whose majority is that class; None where there is none.
     by_boundary
@@ -47,6 +49,7 @@ class Flips:
     responses: int
     calls: int
     overall: float
+    interval: tuple[float, float]
     by_class: Mapping[str, float | None]
     by_boundary: Mapping[str, Mapping[str, float]]
     why: Mapping[str, str]
@@ -128,7 +131,7 @@ def measure_noise(panel: Panel, *, level: float = 0.95) -> NoiseFloor:
     panel
         The panel.
     level
-        Confidence of the noise around a difference.
+        Confidence of intervals, and of the noise around a difference.
     """
     flips: list[Flips] = []
     differences: list[NoisyDifference] = []
@@ -139,7 +142,7 @@ def measure_noise(panel: Panel, *, level: float = 0.95) -> NoiseFloor:
         if not repeated.any():
             without.append(judge)
             continue
-        flips.append(_flips(panel, judge, votes[:, repeated]))
+        flips.append(_flips(panel, judge, votes[:, repeated], panel.cluster[repeated], level))
         differences += list(_differences(panel, place, votes, level))
     return NoiseFloor(tuple(flips), tuple(differences[:MOST_PAIRS]), tuple(without))
 
@@ -165,7 +168,9 @@ def disagreement(votes: NDArray[np.int64]) -> FloatArray:
     return found
 
 
-def _flips(panel: Panel, judge: str, votes: NDArray[np.int64]) -> Flips:
+def _flips(
+    panel: Panel, judge: str, votes: NDArray[np.int64], cluster: IntArray, level: float
+) -> Flips:
     differ = disagreement(votes)
     leader, ties = votes.argmax(axis=0), (votes == votes.max(axis=0)).sum(axis=0) > 1
     by_class: dict[str, float | None] = {}
@@ -188,6 +193,7 @@ def _flips(panel: Panel, judge: str, votes: NDArray[np.int64]) -> Flips:
         responses=votes.shape[1],
         calls=int(votes.sum(axis=0).max()),
         overall=float(differ.mean()),
+        interval=share_interval(differ, cluster, level),
         by_class=by_class,
         by_boundary=by_boundary,
         why=why,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from safemetry.judges.panel import NO_VERDICT, BoolArray, CodeArray, Panel
+from safemetry.judges.counts import share_interval
+from safemetry.judges.panel import NO_VERDICT, BoolArray, CodeArray, IntArray, Panel
 from safemetry.judges.spread import boundaries
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ class Specification:
         ``single`` (the first call) or ``majority of k``.
     intent
         Of the items.
-    rate
-        Successes / responses; None where no response counts.
+    rate, interval
+        Successes / responses, with its interval, widened for clusters; None where no response
+        counts.
     responses
         The denominator.
     """
@@ -53,6 +55,7 @@ class Specification:
     calls: str
     intent: str | None
     rate: float | None
+    interval: tuple[float, float] | None
     responses: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -63,6 +66,7 @@ class Specification:
                 ("rubric", "the evidence does not state it"),
                 ("intent", "the items say nothing of what they ask for"),
                 ("rate", "no response counts"),
+                ("interval", "no response counts"),
             )
             if getattr(self, name) is None
         }
@@ -115,7 +119,7 @@ class Curve:
 
 
 def specification_curves(
-    panel: Panel, rubrics: Mapping[str, str] | None = None
+    panel: Panel, rubrics: Mapping[str, str] | None = None, *, level: float = 0.95
 ) -> tuple[Curve, ...]:
     """The rate of successes under every combination of choices, for each intent.
 
@@ -129,9 +133,11 @@ def specification_curves(
         The panel.
     rubrics
         Judge -> version of its rubric.
+    level
+        Confidence of the intervals.
     """
     known = rubrics or {}
-    return tuple(_curve(panel, intent, rows, known) for intent, rows in panel.intents())
+    return tuple(_curve(panel, intent, rows, known, level) for intent, rows in panel.intents())
 
 
 def success_of(labels: CodeArray, first: int, ordered: int) -> CodeArray:
@@ -159,7 +165,9 @@ def panel_verdict(outcomes: CodeArray, *, unanimous: bool) -> CodeArray:
     return np.where(yes == no, NO_VERDICT, yes > no).astype(np.int8)
 
 
-def _curve(panel: Panel, intent: str | None, rows: BoolArray, rubrics: Mapping[str, str]) -> Curve:
+def _curve(
+    panel: Panel, intent: str | None, rows: BoolArray, rubrics: Mapping[str, str], level: float
+) -> Curve:
     several = len(panel.calls) > 1
     labels = {"single": panel.calls[0][rows]}
     if several:
@@ -168,14 +176,18 @@ def _curve(panel: Panel, intent: str | None, rows: BoolArray, rubrics: Mapping[s
     judges = [*panel.judges, *((MAJORITY_PANEL, UNANIMOUS_PANEL) if len(panel.judges) > 1 else ())]
     shape = (len(judges), len(sides), len(MISSING), len(labels))
     rates, sizes = np.full(shape, np.nan), np.zeros(shape, np.int64)
+    ends = np.full((*shape, 2), np.nan)
+    cluster = panel.cluster[rows]
     for (b, (_, first)), (c, part) in product(enumerate(sides), enumerate(labels.values())):
         outcomes = success_of(part, first, panel.ordered)
         columns = [outcomes[:, j] for j in range(len(panel.judges))]
         if len(panel.judges) > 1:
             columns += [panel_verdict(outcomes, unanimous=all_) for all_ in (False, True)]
         for j, column in enumerate(columns):
-            rates[j, b, :, c], sizes[j, b, :, c] = _treated(column)
-    found = list(_listed(rates, sizes, (judges, sides, list(labels)), intent, rubrics))
+            rates[j, b, :, c], sizes[j, b, :, c], ends[j, b, :, c] = _treated(
+                column, cluster, level
+            )
+    found = list(_listed((rates, ends, sizes), (judges, sides, list(labels)), intent, rubrics))
     known = rates[np.isfinite(rates)]
     return Curve(
         intent=intent,
@@ -187,21 +199,35 @@ def _curve(panel: Panel, intent: str | None, rows: BoolArray, rubrics: Mapping[s
     )
 
 
-def _treated(column: CodeArray) -> tuple[list[float], list[int]]:
-    """Rate and denominator with missing verdicts left out, as failures, and as successes."""
-    yes, missing, all_ = int((column == 1).sum()), int((column == NO_VERDICT).sum()), len(column)
-    pairs = [(yes, all_ - missing), (yes, all_), (yes + missing, all_)]
-    return [x / n if n else np.nan for x, n in pairs], [n for _, n in pairs]
+def _treated(
+    column: CodeArray, cluster: IntArray, level: float
+) -> tuple[list[float], list[int], list[tuple[float, float]]]:
+    """Rate, denominator and interval with missing verdicts left out, as failures, as successes."""
+    yes, missing = column == 1, column == NO_VERDICT
+    treated = [
+        (yes[~missing], cluster[~missing]),
+        (yes, cluster),
+        (yes | missing, cluster),
+    ]
+    nothing = (np.nan, np.nan)
+    return (
+        [float(values.mean()) if len(values) else np.nan for values, _ in treated],
+        [len(values) for values, _ in treated],
+        [
+            share_interval(values.astype(np.float64), units, level) if len(values) else nothing
+            for values, units in treated
+        ],
+    )
 
 
 def _listed(
-    rates: NDArray[np.float64],
-    sizes: NDArray[np.int64],
+    figures: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]],
     names: tuple[Sequence[str], Sequence[tuple[str, int]], Sequence[str]],
     intent: str | None,
     rubrics: Mapping[str, str],
 ) -> Iterator[Specification]:
     judges, sides, calls = names
+    rates, ends, sizes = figures
     for place in np.ndindex(rates.shape):
         j, b, m, c = place
         rate = float(rates[place])
@@ -213,6 +239,7 @@ def _listed(
             calls=calls[c],
             intent=intent,
             rate=rate if np.isfinite(rate) else None,
+            interval=(float(ends[place][0]), float(ends[place][1])) if np.isfinite(rate) else None,
             responses=int(sizes[place]),
         )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
-from safemetry.judges.counts import POOLED, ClassCounts
+from safemetry.judges.counts import POOLED, ClassCounts, share_interval
 from safemetry.judges.panel import Panel
 
 FEWEST_TO_TRIM: Final = 4
@@ -62,8 +62,8 @@ class Spread:
         None for items of unknown intent, or for all targets together.
     responses
         Common responses.
-    rates
-        Judge -> rate.
+    rates, events, intervals
+        Judge -> rate, successes of the `responses`, and interval widened for clusters.
     everyone
         The range over all judges.
     trimmed_ratio
@@ -81,6 +81,8 @@ class Spread:
     target: str | None
     responses: int
     rates: Mapping[str, float]
+    events: Mapping[str, int]
+    intervals: Mapping[str, tuple[float, float]]
     everyone: Range
     trimmed_ratio: float | None
     given_non_refusal: Range | None
@@ -109,6 +111,8 @@ class Spread:
                 **self.without_collapsed.to_dict(),
             },
             "rates": dict(self.rates),
+            "events": dict(self.events),
+            "intervals": dict(self.intervals),
             **({"why": why} if why else {}),
         }
 
@@ -137,7 +141,7 @@ def boundaries(classes: Sequence[str], ordered: int) -> list[tuple[str, int]]:
 
 
 def measure_spread(
-    panel: Panel, counts: ClassCounts, collapsed: Collection[str]
+    panel: Panel, counts: ClassCounts, collapsed: Collection[str], *, level: float = 0.95
 ) -> tuple[Spread, ...]:
     """The rates of all judges on common responses, by boundary and intent; pooled over targets.
 
@@ -149,13 +153,23 @@ def measure_spread(
         The panel and its class counts.
     collapsed
         Judges that are left out a second time.
+    level
+        Confidence of the intervals.
     """
     rows: list[Spread] = []
     common = panel.common
     for intent, chosen in panel.intents():
         labels = panel.labels[common & chosen]
         table = np.stack([(labels == code).sum(axis=0) for code in range(len(panel.classes))])
-        rows += _rows(counts, table, (intent, len(labels)), collapsed)
+        cluster = panel.cluster[common & chosen]
+        for row in _rows(counts, table, (intent, len(labels)), collapsed):
+            first = dict(boundaries(counts.classes, counts.ordered))[row.boundary]
+            above = (labels >= first) & (labels < counts.ordered)
+            intervals = {
+                name: share_interval(above[:, place].astype(np.float64), cluster, level)
+                for place, name in enumerate(counts.judges)
+            }
+            rows.append(replace(row, intervals=intervals))
     return tuple(rows)
 
 
@@ -202,6 +216,8 @@ def _rows(
             target=None,
             responses=responses,
             rates=dict(zip(judges, rates.tolist(), strict=True)),
+            events=dict(zip(judges, events.tolist(), strict=True)),
+            intervals={},
             everyone=_range(judges, rates),
             trimmed_ratio=trimmed,
             given_non_refusal=given,
