@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import resource
 import time
 from typing import Any
 
 import numpy as np
 from benchmarks.dimensions import CORRELATIONS
-from benchmarks.timing import Row
+from benchmarks.timing import PeakMemory, Row
 
 from safemetry.construct import ConstructSettings, audit_construct
 from safemetry.irt.responses import Responses, make_responses
@@ -63,19 +61,15 @@ def protocol() -> tuple[Responses, ConstructSettings]:
 def measure() -> list[Row]:
     """The rows of the table about auditing a construct."""
     responses, settings = protocol()
-    wall, used = time.perf_counter(), sum(os.times()[:4])
-    audit_construct(responses, settings=settings)
+    wall = time.perf_counter()
+    with PeakMemory() as memory:
+        audit_construct(responses, settings=settings)
     wall = time.perf_counter() - wall
-    used = sum(os.times()[:4]) - used
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    of_workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (os.cpu_count() or 1)
-    peak = (own + of_workers) * 1024 / 1e6
     return [
         Row(
             "construct audit: the published protocol, 77 x 395",
             wall,
-            ours_cpu=used,
-            peak=peak,
+            peak=memory.peak,
             peer=_estimated(responses),
             peer_name="mirt, its held-out fits alone, from single fits",
         )

@@ -6,10 +6,12 @@ import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,46 @@ class Row:
     def to_dict(self) -> dict[str, Any]:
         """The row as plain values."""
         return asdict(self) | {"ratio": self.ratio, "cpu_ratio": self.cpu_ratio}
+
+
+class PeakMemory:
+    """The peak of resident memory of this process and all that it started, in MB, by sampling."""
+
+    def __init__(self) -> None:
+        self.peak = 0.0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._done.wait(0.2):
+            self.peak = max(self.peak, _resident(os.getpid()) / 1e6)
+
+
+def _resident(process: int) -> float:
+    """Bytes of a process and of its children."""
+    parents: dict[int, list[int]] = {}
+    pages: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        parents.setdefault(int(fields[1]), []).append(int(folder.name))
+        pages[int(folder.name)] = int(fields[21])
+    waiting, found = [process], 0
+    while waiting:
+        one = waiting.pop()
+        found += pages.get(one, 0)
+        waiting += parents.get(one, [])
+    return float(found * os.sysconf("SC_PAGE_SIZE"))
 
 
 def alternate(jobs: Sequence[Callable[[], object]], repeats: int) -> list[tuple[float, float]]:

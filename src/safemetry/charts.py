@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
@@ -214,6 +215,23 @@ def plainly(chart: Any) -> Any:
         )
         .configure_title(color=INK)
         .configure_text(color=INK, fontSize=12)
+    )
+
+
+def named_rows(labels: Sequence[str | Sequence[str]], *, limit: int = 300) -> Any:
+    """The vertical axis of rows that are numbered from 0, shown by their names, or their lines."""
+    import altair as alt
+
+    return alt.Y(
+        "row:O",
+        title=None,
+        sort=None,
+        axis=alt.Axis(
+            labelExpr=f"{json.dumps(list(labels))}[datum.value]",
+            labelLimit=limit,
+            ticks=False,
+            domain=False,
+        ),
     )
 
 

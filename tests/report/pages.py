@@ -10,6 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from safemetry.report import Report
+from safemetry.report.blocks import Figure, Fold, Table
+
 VOID = frozenset({"meta", "rect"})
 CATEGORIES = ("privacy", "cyber", "fraud")
 ATTACKS = ("direct", "role_play")
@@ -132,3 +135,39 @@ def read_page(text: str) -> Element:
     assert [said.lower() for said in reader.declarations] == ["doctype html"]
     assert reader.comments == []
     return reader.root
+
+
+# --- parts of a report that are made without evidence ---------------------------------------------
+
+
+def walk(blocks):
+    for block in blocks:
+        yield block
+        if isinstance(block, Fold):
+            yield from walk(block.blocks)
+
+
+def of_kind(part, kind):
+    return [block for block in walk(part.blocks) if isinstance(block, kind)]
+
+
+def captioned(part, start):
+    return next(block for block in of_kind(part, Table) if block.caption.startswith(start))
+
+
+def figure(part, start):
+    return next(block for block in of_kind(part, Figure) if block.label.startswith(start))
+
+
+def cells(made):
+    heads = [column.name for column in made.columns]
+    return [dict(zip(heads, row, strict=True)) for row in made.rows]
+
+
+def audit_page(part, finding):
+    """The page of one part, after Markdown was made of it too."""
+    report = Report(
+        title="Audit", subtitle="", parts={finding.command: part}, settings=finding.settings
+    )
+    report.to_markdown()
+    return report.to_html()

@@ -7,13 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pytest
-from pages import judgements, read_page, table
+from pages import (
+    audit_page,
+    captioned,
+    cells,
+    figure,
+    judgements,
+    of_kind,
+    read_page,
+    table,
+)
 
 from safemetry.evidence.evidence import as_evidence
 from safemetry.findings import Finding
-from safemetry.report.blocks import Figure, Fold, Sentences, Table, Text
+from safemetry.report.blocks import Figure, Sentences, Text
 from safemetry.report.context import ReportContext
-from safemetry.report.report import Report
 from safemetry.report.sections import construct
 from safemetry.report.sections.construct import ConstructSection, construct_part
 from safemetry.report.settings import ReportSettings
@@ -168,38 +176,6 @@ def audit(**changes):
     return Audit(data={**data, **changes}, settings={"seed": 2026, "restarts": 20})
 
 
-def walk(blocks):
-    for block in blocks:
-        yield block
-        if isinstance(block, Fold):
-            yield from walk(block.blocks)
-
-
-def of_kind(part, kind):
-    return [block for block in walk(part.blocks) if isinstance(block, kind)]
-
-
-def captioned(part, start):
-    return next(block for block in of_kind(part, Table) if block.caption.startswith(start))
-
-
-def figure(part, start):
-    return next(block for block in of_kind(part, Figure) if block.label.startswith(start))
-
-
-def cells(made):
-    heads = [column.name for column in made.columns]
-    return [dict(zip(heads, row, strict=True)) for row in made.rows]
-
-
-def page_of(part, finding):
-    report = Report(
-        title="Audit", subtitle="", parts={"construct": part}, settings=finding.settings
-    )
-    report.to_markdown()
-    return report.to_html()
-
-
 @pytest.mark.parametrize(
     ("state", "words"),
     [
@@ -292,7 +268,7 @@ def test_nothing_but_a_verdict_makes_a_part_too():
     finding = audit(**dict.fromkeys(names + more), verdict={"single_attribute": "cannot_tell"})
     part = construct_part(finding)
     assert of_kind(part, Figure) == []
-    read_page(page_of(part, finding))
+    read_page(audit_page(part, finding))
 
 
 def test_the_limits_name_sample_judges_and_the_number_of_dimensions():
@@ -315,15 +291,15 @@ def test_odd_names_stay_text():
         near_duplicates={"groups": [{"targets": [HOSTILE], "family": HOSTILE}]},
         verdict={"single_attribute": "rejected", "why": HOSTILE},
     )
-    page = page_of(construct_part(finding), finding)
+    page = audit_page(construct_part(finding), finding)
     assert "<script" not in page
     read_page(page)
 
 
 def test_settings_are_printed_and_the_same_audit_makes_the_same_page():
     finding = audit()
-    page = page_of(construct_part(finding), finding)
-    assert page == page_of(construct_part(audit()), audit())
+    page = audit_page(construct_part(finding), finding)
+    assert page == audit_page(construct_part(audit()), audit())
     pairs = [made.text for made in read_page(page).all("dl")]
     assert any("seed2026" in text.replace(" ", "") for text in pairs)
 

@@ -9,7 +9,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from pages import judgements, read_page, table
+from pages import (
+    audit_page,
+    captioned,
+    cells,
+    figure,
+    judgements,
+    of_kind,
+    read_page,
+    table,
+)
 
 from safemetry.evidence.evidence import as_evidence
 from safemetry.findings import Finding, plain
@@ -24,7 +33,7 @@ from safemetry.judges.movement import measure_movement
 from safemetry.judges.noise import measure_noise
 from safemetry.judges.specifications import specification_curves
 from safemetry.judges.spread import measure_spread
-from safemetry.report.blocks import Figure, Fold, Sentences, Table, Text
+from safemetry.report.blocks import Figure, Fold, Sentences, Text
 from safemetry.report.context import ReportContext
 from safemetry.report.report import Report
 from safemetry.report.sections import judges
@@ -144,36 +153,6 @@ def whole():
     return audit()
 
 
-def walk(blocks):
-    for block in blocks:
-        yield block
-        if isinstance(block, Fold):
-            yield from walk(block.blocks)
-
-
-def of_kind(part, kind):
-    return [block for block in walk(part.blocks) if isinstance(block, kind)]
-
-
-def captioned(part, start):
-    return next(block for block in of_kind(part, Table) if block.caption.startswith(start))
-
-
-def figure(part, start):
-    return next(block for block in of_kind(part, Figure) if block.label.startswith(start))
-
-
-def cells(made):
-    heads = [column.name for column in made.columns]
-    return [dict(zip(heads, row, strict=True)) for row in made.rows]
-
-
-def page_of(part, finding):
-    report = Report(title="Audit", subtitle="", parts={"judges": part}, settings=finding.settings)
-    report.to_markdown()
-    return report.to_html()
-
-
 def test_the_verdict_comes_first_then_what_to_do(whole):
     first, second, *_ = judges_part(whole).blocks
     assert isinstance(first, Text)
@@ -216,7 +195,7 @@ def test_no_success_anywhere_has_no_ratio():
     assert "no judge sees a success among 200 responses" in part.blocks[0].text
     facts = {fact.label: fact.value for fact in part.facts}
     assert facts["The judge moves the rate"] == "no judge sees any"
-    page_of(part, finding)
+    audit_page(part, finding)
 
 
 def test_a_lowest_rate_of_zero_is_unbounded_and_the_next_one_stands_beside_it():
@@ -328,14 +307,14 @@ def test_parts_that_were_not_computed_are_named_with_their_reasons():
     lines = {row["part"]: row["reason"] for row in cells(captioned(part, "What was not computed"))}
     assert lines["Movement"] == "there is one judge"
     assert lines["Report card"] == "it was not asked for"
-    read_page(page_of(part, finding))
+    read_page(audit_page(part, finding))
 
 
 def test_nothing_at_all_makes_a_part_too():
     finding = Audit(data={"judges": ["one"], "common": 0}, settings={})
     part = judges_part(finding)
     assert of_kind(part, Figure) == []
-    read_page(page_of(part, finding))
+    read_page(audit_page(part, finding))
 
 
 def test_odd_names_stay_text():
@@ -347,7 +326,7 @@ def test_odd_names_stay_text():
         card={"items": [{"number": 1, "name": HOSTILE, "state": HOSTILE, "entries": [HOSTILE]}]},
         without_gold={"severity": [{"judge": HOSTILE, "severity": 1.0}]},
     )
-    page = page_of(judges_part(finding), finding)
+    page = audit_page(judges_part(finding), finding)
     assert "<script" not in page
     assert "\u202e" not in page
     read_page(page)

@@ -11,14 +11,12 @@ import click
 
 from safemetry.cli.counting_options import judge_option, success_option
 from safemetry.cli.options import Number, Shared, Whole, command
+from safemetry.cli.pages import page_option, page_text, require_page
 from safemetry.cli.tables import Column, Table, number, table
 from safemetry.display import shown
 
 if TYPE_CHECKING:
     from safemetry.construct.finding import ConstructFinding
-    from safemetry.evidence.evidence import Evidence
-
-_SUFFIXES: Final = {".html": "html", ".htm": "html", ".md": "md"}
 
 
 class _Loss(click.ParamType[tuple[str, float]]):
@@ -132,13 +130,7 @@ class _Loss(click.ParamType[tuple[str, float]]):
 )
 @success_option
 @judge_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write the audit as a page: .html or .md.",
-)
+@page_option
 def construct(
     sources: tuple[str, ...],
     shared: Shared,
@@ -159,10 +151,10 @@ def construct(
     from safemetry.construct import ConstructSettings, audit_construct
     from safemetry.findings import resolved
     from safemetry.readers.keyed import column_of
+    from safemetry.report.sections.construct import construct_part
 
     success, judge = options.pop("success"), options.pop("judge")
-    if output is not None and output.suffix.lower() not in _SUFFIXES:
-        raise click.UsageError(f"{str(output)!r} ends in none of {', '.join(_SUFFIXES)}.")
+    require_page(output)
     evidence = shared.evidence(sources)
     tetrachoric = options.pop("tetrachoric")
     settings = ConstructSettings(
@@ -197,35 +189,28 @@ def construct(
     finding = replace(finding, settings=resolved(chosen, "not given"))
     lines = [finding.sentence()]
     if output is not None:
-        write_text(_page(finding, evidence, _SUFFIXES[output.suffix.lower()]), output)
+        page = page_text(
+            finding,
+            construct_part(finding),
+            evidence,
+            output,
+            title="Does the score measure one thing?",
+            counts=f"{finding.targets:,} targets \N{MIDDLE DOT} "
+            f"{finding.items:,} informative items",
+        )
+        write_text(page, output)
         lines.append(f"The page is in {output}.")
     deliver(finding, shared, list(_tables(finding)), *lines)
 
 
 def _short_names(named: Sequence[str]) -> dict[str, str]:
     """The column of each FILE:COL, or the whole where two files have a column of one name."""
-    columns = [name.rpartition(":")[2] or name for name in named]
+    once = list(dict.fromkeys(named))
+    columns = [name.rpartition(":")[2] or name for name in once]
     return {
         column if columns.count(column) == 1 else name: name
-        for column, name in zip(columns, dict.fromkeys(named), strict=False)
+        for column, name in zip(columns, once, strict=True)
     }
-
-
-def _page(finding: ConstructFinding, evidence: Evidence, kind: str) -> str:
-    from safemetry.report.report import Report
-    from safemetry.report.sections.construct import construct_part
-
-    part = construct_part(finding)
-    sources = ", ".join(Path(name).name for name in evidence.sources)
-    report = Report(
-        title="Does the score measure one thing?",
-        subtitle=f"{sources} \N{MIDDLE DOT} {finding.targets:,} targets \N{MIDDLE DOT} "
-        f"{finding.items:,} informative items",
-        parts={"construct": part},
-        settings=finding.settings,
-        warnings=finding.warnings,
-    )
-    return report.to_markdown() if kind == "md" else report.to_html()
 
 
 # --- what the screen shows -----------------------------------------------------------------------

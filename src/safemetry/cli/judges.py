@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from safemetry.cli.options import SHARE, Shared, Whole, command
+from safemetry.cli.pages import is_markdown, page_option, page_text, require_page
 from safemetry.cli.tables import Column, Table, number, percent, table
 from safemetry.display import shown
 
 if TYPE_CHECKING:
-    from safemetry.evidence.evidence import Evidence
     from safemetry.judges.finding import JudgesFinding
 
-_SUFFIXES: Final = {".html": "html", ".htm": "html", ".md": "md"}
 _THIRD: Final = 1 / 3
 
 
@@ -118,13 +117,7 @@ class _Equation(click.ParamType[tuple[str, str]]):
     metavar="FILE",
     help="Write the report card: .md or .html.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write the audit as a page: .html or .md.",
-)
+@page_option
 def judges(
     sources: tuple[str, ...],
     shared: Shared,
@@ -144,13 +137,14 @@ def judges(
     from safemetry.evidence.success import SuccessRule
     from safemetry.findings import resolved
     from safemetry.judges import JudgeSettings, audit_judges, read_notes
+    from safemetry.judges.card.text import card_html, card_markdown
     from safemetry.readers.keyed import column_of
+    from safemetry.report.sections.judges import judges_part
 
     if output is not None and card is not None and output.resolve() == card.resolve():
         raise click.UsageError("-o and --card name the same file.")
-    for path in (output, card):
-        if path is not None and path.suffix.lower() not in _SUFFIXES:
-            raise click.UsageError(f"{str(path)!r} ends in none of {', '.join(_SUFFIXES)}.")
+    require_page(output)
+    require_page(card)
     developers, families = options.pop("developers"), dict(options.pop("families"))
     classes = None if order is None else tuple(name.strip() for name in order.split(","))
     if bool(developers) != bool(families):
@@ -173,34 +167,21 @@ def judges(
     finding = replace(finding, settings=resolved(chosen, "not given"))
     lines = [finding.sentence()]
     if card is not None:
-        write_text(_card(finding, _SUFFIXES[card.suffix.lower()]), card)
+        write_text((card_markdown if is_markdown(card) else card_html)(finding.card), card)
         lines.append(f"The report card is in {card}.")
     if output is not None:
-        write_text(_page(finding, evidence, _SUFFIXES[output.suffix.lower()]), output)
+        page = page_text(
+            finding,
+            judges_part(finding),
+            evidence,
+            output,
+            title="Can the judges be believed?",
+            counts=f"{len(finding.judges):,} judges \N{MIDDLE DOT} "
+            f"{finding.common:,} common responses",
+        )
+        write_text(page, output)
         lines.append(f"The page is in {output}.")
     deliver(finding, shared, list(_tables(finding)), *lines)
-
-
-def _card(finding: JudgesFinding, kind: str) -> str:
-    from safemetry.judges.card.text import card_html, card_markdown
-
-    return card_markdown(finding.card) if kind == "md" else card_html(finding.card)
-
-
-def _page(finding: JudgesFinding, evidence: Evidence, kind: str) -> str:
-    from safemetry.report.report import Report
-    from safemetry.report.sections.judges import judges_part
-
-    sources = ", ".join(Path(name).name for name in evidence.sources)
-    report = Report(
-        title="Can the judges be believed?",
-        subtitle=f"{sources} \N{MIDDLE DOT} {len(finding.judges):,} judges \N{MIDDLE DOT} "
-        f"{finding.common:,} common responses",
-        parts={"judges": judges_part(finding)},
-        settings=finding.settings,
-        warnings=finding.warnings,
-    )
-    return report.to_markdown() if kind == "md" else report.to_html()
 
 
 # --- what the screen shows -----------------------------------------------------------------------

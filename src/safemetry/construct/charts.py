@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from safemetry.charts import INK, PALETTE, fitted
+from safemetry.charts import INK, PALETTE, fitted, named_rows
 from safemetry.display import shown
 from safemetry.errors import InputError
 
@@ -156,17 +155,7 @@ def log_loss_chart(models: Sequence[Mapping[str, Any]], *, width: int = 640) -> 
     ]
     low, high = _stretched([row["loss"] for row in (*means, *splits)])
     present = [kind for kind in _KINDS if any(row["kind"] == kind for row in means)]
-    rank = alt.Y(
-        "row:O",
-        title=None,
-        sort=None,
-        axis=alt.Axis(
-            labelExpr=f"{json.dumps(labels)}[datum.value]",
-            labelLimit=300,
-            ticks=False,
-            domain=False,
-        ),
-    )
+    rank = named_rows(labels)
     along = alt.X(
         "loss:Q",
         title="held-out log loss",

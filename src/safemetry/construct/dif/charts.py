@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any, Final
@@ -15,6 +14,7 @@ from safemetry.charts import (
     RULE,
     fitted,
     label_places,
+    named_rows,
     plainly,
 )
 from safemetry.display import shown
@@ -204,17 +204,7 @@ def sensitivity_strip(rows: Sequence[Mapping[str, Any]], *, width: int = 640) ->
     ]
     most = max(span["high"] for span in spans)
     step = max(1, round(most / 6))
-    rank = alt.Y(
-        "row:O",
-        title=None,
-        sort=None,
-        axis=alt.Axis(
-            labelExpr=f"{json.dumps(labels)}[datum.value]",
-            labelLimit=340,
-            ticks=False,
-            domain=False,
-        ),
-    )
+    rank = named_rows(labels, limit=340)
     scale = alt.Scale(domain=[-0.04 * max(most, 1), 1.04 * max(most, 1)], nice=False)
     along = alt.X(
         "flags:Q",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from safemetry.charts import INK, LETTER_WIDTH, PALETTE, RULE, WIDER, plainly
+from safemetry.charts import INK, LETTER_WIDTH, PALETTE, RULE, WIDER, named_rows, plainly
 from safemetry.display import shown
 from safemetry.errors import InputError
 
@@ -75,17 +74,7 @@ def factor_correlation_map(
             title=None,
             axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False),
         ),
-        y=alt.Y(
-            "row:O",
-            title=None,
-            sort=None,
-            axis=alt.Axis(
-                labelExpr=f"{json.dumps(labels)}[datum.value]",
-                labelLimit=300,
-                ticks=False,
-                domain=False,
-            ),
-        ),
+        y=named_rows(labels),
     )
     # Opacity alone, so that a page may put its own colours in place of these.
     ground = base.mark_rect(stroke=RULE, strokeWidth=1).encode(
