@@ -46,6 +46,7 @@ def large_panel(judges: int = 18, responses: int = 1_000_000, targets: int = 50)
         target=Column(tuple(f"m{n}" for n in range(targets)), np.arange(responses) % targets),
         item=Column(tuple(map(str, range(items))), np.arange(responses) // targets),
         run=Column(("run",), np.zeros(responses, np.int64)),
+        epoch=np.ones(responses, np.int64),
         intent=unknown,
         category=unknown,
         behaviour=unknown,

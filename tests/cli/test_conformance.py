@@ -106,6 +106,7 @@ OWN_KEYS: dict[str, dict[str, set[str]]] = {
         "agreement": set(),
         "noise": set(),
         "corrected": set(),
+        "labels": set(),
         "specifications": {"intent", "specifications"},
         "card": set(),
     },

@@ -59,6 +59,7 @@ def make_panel(
         target=column(targets or ["m"] * rows),
         item=Column(tuple(map(str, range(rows))), np.arange(rows)),
         run=Column(("run",), np.zeros(rows, np.int64)),
+        epoch=np.ones(rows, np.int64),
         intent=column(intent),
         category=column(category),
         behaviour=column(behaviour),

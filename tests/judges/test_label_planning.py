@@ -134,7 +134,7 @@ def test_next_labels_go_where_judges_disagree(labelled_panel):
 
     assert share(disagreement=True) > share(disagreement=False)
     assert plain(found)
-    assert set(found.ids[0]) == {"run", "target", "item", "cell"}
+    assert set(found.ids[0]) == {"run", "target", "item", "epoch", "cell"}
 
 
 def test_the_same_numbers_choose_the_same_labels(labelled_panel):

@@ -91,6 +91,33 @@ class _Equation(click.ParamType[tuple[str, str]]):
     metavar="N",
     help="Resamples of clusters behind the intervals of agreement.",
 )
+@click.option(
+    "--width",
+    type=SHARE,
+    default=0.1,
+    show_default=True,
+    metavar="S",
+    help="Width of an interval for which the human labels needed are counted.",
+)
+@click.option(
+    "--label-next",
+    "further",
+    type=Whole(0),
+    default=0,
+    metavar="N",
+    help="Choose N responses that people should label next.",
+)
+@click.option(
+    "--sheet",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the responses of --label-next to a CSV, with their sampling probabilities.",
+)
+@click.option(
+    "--sampling",
+    metavar="FILE",
+    help="Table with the probability with which each labelled response was chosen: such a sheet.",
+)
 @click.option("--pooled", is_flag=True, help="Accuracy over all intents together too.")
 @click.option(
     "--developers",
@@ -121,11 +148,14 @@ class _Equation(click.ParamType[tuple[str, str]]):
 def judges(
     sources: tuple[str, ...],
     shared: Shared,
+    *,
     order: str | None,
     success: str | None,
     notes: Path | None,
     card: Path | None,
     output: Path | None,
+    sheet: Path | None,
+    sampling: str | None,
     **options: Any,
 ) -> None:
     """Audit the judges: class counts, collapse, movement, agreement, and corrected rates.
@@ -134,15 +164,18 @@ def judges(
     how far judges agree with each other and with people, and what the rate probably is.
     """
     from safemetry.cli.output import deliver, write_text
+    from safemetry.evidence.export import export_table
     from safemetry.evidence.success import SuccessRule
     from safemetry.findings import resolved
-    from safemetry.judges import JudgeSettings, audit_judges, read_notes
+    from safemetry.judges import JudgeSettings, audit_judges, read_notes, read_sampling
     from safemetry.judges.card.text import card_html, card_markdown
     from safemetry.readers.keyed import column_of
     from safemetry.report.sections.judges import judges_part
 
     if output is not None and card is not None and output.resolve() == card.resolve():
         raise click.UsageError("-o and --card name the same file.")
+    if sheet is not None and not options["further"]:
+        raise click.UsageError("--sheet needs --label-next N.")
     require_page(output)
     require_page(card)
     developers, families = options.pop("developers"), dict(options.pop("families"))
@@ -162,13 +195,19 @@ def judges(
         notes=read_notes(notes) if notes else None,
         developers=column_of(evidence, developers, "target") if developers else None,
         families=families or None,
+        sampling=read_sampling(sampling) if sampling else None,
     )
-    chosen = {**shared.settings(), **finding.settings}
+    chosen = {**shared.settings(), **finding.settings, "sampling": sampling}
     finding = replace(finding, settings=resolved(chosen, "not given"))
     lines = [finding.sentence()]
     if card is not None:
         write_text((card_markdown if is_markdown(card) else card_html)(finding.card), card)
         lines.append(f"The report card is in {card}.")
+    if sheet is not None and finding.labels.next is not None:
+        rows = export_table(finding.labels.next.sheet, sheet, "csv")
+        lines.append(f"The {rows:,} responses with a label, or to be given one, are in {sheet}.")
+    elif sheet is not None:
+        lines.append(f"No sheet was written: {finding.labels.why['next']}.")
     if output is not None:
         page = page_text(
             finding,
@@ -201,6 +240,10 @@ def _tables(finding: JudgesFinding) -> Iterator[Table]:
         yield _accuracy(gold["accuracy"])
     if result["corrected"]:
         yield _corrected(result["corrected"])
+    if result["labels"]["needed"]:
+        yield _needed(result["labels"]["needed"])
+    if result["labels"]["next"]:
+        yield _next(result["labels"])
     if result["noise"]["flips"]:
         yield _noise(result["noise"]["flips"])
     yield _curves(result["specifications"])
@@ -366,6 +409,60 @@ def _corrected(rows: Sequence[Mapping[str, Any]]) -> Table:
             percent(powered["estimate"]),
             _interval(powered["interval"]),
             percent(classical["estimate"]),
+        )
+    return made
+
+
+def _needed(rows: Sequence[Mapping[str, Any]]) -> Table:
+    width = next((row["width"] for row in rows if row["width"] is not None), None)
+    made = table(
+        f"Human labels for an interval of {percent(width)} from end to end",
+        Column("intent"),
+        Column("judge"),
+        Column("boundary"),
+        Column("now", "right"),
+        Column("labels alone", "right"),
+        Column("with the judge", "right"),
+        Column("correlation", "right", optional=True),
+    )
+    for row in rows:
+        alone, helped = (
+            "> all" if row[name] is None and row["labels"] else number(row[name], 0)
+            for name in ("without_judge", "with_judge")
+        )
+        made.add_row(
+            row["intent"],
+            shown(row["judge"], 20),
+            row["boundary"],
+            number(row["labels"], 0),
+            alone,
+            helped,
+            number(row["correlation"], 2),
+        )
+    return made
+
+
+def _next(plan: Mapping[str, Any]) -> Table:
+    found = plan["next"]
+    made = table(
+        f"Where to label next, for {plan['boundary']} under {shown(plan['judge'], 30)}",
+        Column("intent"),
+        Column("verdict"),
+        Column("judges differ"),
+        Column("responses", "right"),
+        Column("labels", "right"),
+        Column("further", "right"),
+        Column("probability", "right", optional=True),
+    )
+    for cell in found["cells"]:
+        made.add_row(
+            cell["intent"],
+            cell["verdict"],
+            "yes" if cell["disagreement"] else "no",
+            f"{cell['responses']:,}",
+            f"{cell['labels']:,}",
+            f"{cell['further']:,}",
+            number(cell["probability"], 3),
         )
     return made
 

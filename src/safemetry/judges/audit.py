@@ -14,12 +14,15 @@ from safemetry.evidence.maps import EvidenceMap
 from safemetry.findings import resolved
 from safemetry.judges.agreement.against_gold import GoldTable, compare_with_gold
 from safemetry.judges.agreement.agreement_table import measure_agreement
+from safemetry.judges.agreement.gold import gold_of
 from safemetry.judges.card.card import Card, fill_card
 from safemetry.judges.card.notes import CardNotes
 from safemetry.judges.coding import panel_of
 from safemetry.judges.collapse import Collapse, CollapseState, find_collapse
 from safemetry.judges.correction.correct import correct
 from safemetry.judges.correction.correction_settings import CorrectionSettings
+from safemetry.judges.correction.label_plan import LabelPlan, plan_labels
+from safemetry.judges.correction.sampling import Sampling
 from safemetry.judges.counts import ClassCounts, count_classes
 from safemetry.judges.finding import JudgesFinding
 from safemetry.judges.latent.dawid_skene import dawid_skene
@@ -46,6 +49,7 @@ def audit_judges(
     notes: CardNotes | None = None,
     developers: Mapping[str, str] | None = None,
     families: Mapping[str, str] | None = None,
+    sampling: Sampling | None = None,
     **options: Any,
 ) -> JudgesFinding:
     """Audit whether the judges of some responses can be believed.
@@ -64,6 +68,9 @@ def audit_judges(
         Target -> who made it.
     families
         Judge -> who made it, to see whether a judge favours its own family.
+    sampling
+        With which chance responses were chosen for a gold label, see `read_sampling`; None where
+        all responses of an intent had the same.
     **options
         Fields of `JudgeSettings`, such as ``gold=("human",)``.
 
@@ -147,7 +154,8 @@ def audit_judges(
             "why": {**table.why, **({} if gold else {"gold": "no judge is named as gold"})},
         },
         noise=noise,
-        corrected=_corrected(panel, chosen, why),
+        corrected=_corrected(panel, chosen, sampling, why),
+        labels=_label_plan(panel, chosen),
         without_gold=_without_gold(
             panel, chosen, (developers or {}, families or {}), _models(evidence), rng
         ),
@@ -257,16 +265,46 @@ def _gold(
         return None
 
 
-def _corrected(panel: Panel, settings: JudgeSettings, why: dict[str, str]) -> Any:
+def _corrected(
+    panel: Panel, settings: JudgeSettings, sampling: Sampling | None, why: dict[str, str]
+) -> Any:
     if not settings.gold:
+        if sampling is not None:
+            raise InputError(
+                "there are sampling probabilities, and no judge is named as gold",
+                fix="name whose labels they are with --gold",
+            )
         why["corrected"] = "no judge is named as gold"
         return None
     judges = [name for name in panel.judges if name not in {*settings.gold, *settings.humans}]
     if not judges:
         why["corrected"] = "every judge is gold or human"
         return None
+    probability = None
+    if sampling is not None:
+        labelled = gold_of(panel, settings.gold).labels != NO_VERDICT
+        probability = sampling.of(panel, labelled)
     return correct(
-        panel, settings.gold, judges=judges, settings=CorrectionSettings(level=settings.level)
+        panel,
+        settings.gold,
+        judges=judges,
+        probability=probability,
+        settings=CorrectionSettings(level=settings.level),
+    )
+
+
+def _label_plan(panel: Panel, settings: JudgeSettings) -> LabelPlan:
+    """Of the judges that are no people."""
+    judges = [name for name in panel.judges if name not in settings.humans]
+    reference = settings.reference
+    return plan_labels(
+        panel.select(judges=judges),
+        settings.gold,
+        np.random.default_rng(settings.seed),
+        width=settings.width,
+        further=settings.further,
+        judge=reference if reference in {*judges} - {*settings.gold} else None,
+        level=settings.level,
     )
 
 

@@ -220,6 +220,7 @@ def _assembled(
         target=Column(names["target"], rows.target[first].astype(np.int64)),
         item=Column(names["item"], item),
         run=Column(names["run"], run),
+        epoch=rows.epoch[first].astype(np.int64),
         intent=context["intent"],
         category=context["category"],
         behaviour=context["behaviour"],

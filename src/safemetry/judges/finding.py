@@ -65,6 +65,8 @@ class JudgesFinding(Finding):
         Repeated calls.
     corrected
         Rates corrected with the labels of gold.
+    labels
+        What labelling would buy: how many a width needs, and where the next ones go.
     without_gold
         What models say without gold.
     specifications
@@ -92,6 +94,7 @@ class JudgesFinding(Finding):
     agreement: Any
     noise: NoiseFloor
     corrected: Any
+    labels: Any
     without_gold: Any
     specifications: tuple[Curve, ...]
     card: Any
@@ -118,6 +121,7 @@ class JudgesFinding(Finding):
             "agreement": plain(self.agreement),
             "noise": plain(self.noise),
             "corrected": plain(self.corrected),
+            "labels": plain(self.labels),
             "without_gold": plain(self.without_gold),
             "specifications": plain(self.specifications),
             "card": plain(self.card),

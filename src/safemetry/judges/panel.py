@@ -65,6 +65,8 @@ class Panel:
         Whether the map declares the judge's classes, shape ``(J,)``.
     target, item, run
         Of each response.
+    epoch
+        Of each response, shape ``(R,)``.
     intent, category, behaviour
         Of each response's item; -1 where unknown.
     missing
@@ -82,6 +84,7 @@ class Panel:
     target: Column
     item: Column
     run: Column
+    epoch: IntArray
     intent: Column
     category: Column
     behaviour: Column
@@ -155,6 +158,7 @@ class Panel:
         return replace(
             part,
             calls=part.calls[:, rows],
+            epoch=part.epoch[rows],
             **{name: getattr(part, name).select(rows) for name in columns},
         )
 

@@ -9,6 +9,7 @@ from safemetry.errors import InputError
 from safemetry.evidence.success import SuccessRule
 from safemetry.judges.agreement.agreement_figures import AgreementSettings
 from safemetry.judges.collapse import CollapseSettings
+from safemetry.judges.correction.label_planning import MOST_IDS
 from safemetry.judges.movement import PANEL_MAJORITY
 
 
@@ -44,6 +45,10 @@ class JudgeSettings:
         Thresholds of the collapse rule, see `CollapseSettings`.
     level, draws
         Confidence of intervals, and resamples of clusters behind them.
+    width
+        Wanted of an interval from end to end, for which the labels needed are counted.
+    further
+        Labels to place next, 0 for none.
     pooled
         Whether accuracy is also shown over all intents together.
     seed
@@ -59,6 +64,8 @@ class JudgeSettings:
     collapsed: float = 1 / 3
     level: float = 0.95
     draws: int = 1000
+    width: float = 0.1
+    further: int = 0
     pooled: bool = False
     seed: int = 0
 
@@ -67,6 +74,14 @@ class JudgeSettings:
         self.agreement()
         if self.seed < 0:
             raise InputError(f"the seed is {self.seed}", fix="give a whole number from 0")
+        if not 0 < self.width < 1:
+            raise InputError(
+                f"the width is {self.width:g}", fix="give a fraction such as 0.1 (ten points)"
+            )
+        if not 0 <= self.further <= MOST_IDS:
+            raise InputError(
+                f"{self.further:,} labels to place next", fix=f"ask for 0 to {MOST_IDS:,}"
+            )
         both = sorted({*self.gold} & {*self.humans})
         if both:
             raise InputError(
@@ -106,6 +121,8 @@ class JudgeSettings:
             "collapsed": self.collapsed,
             "level": self.level,
             "draws": self.draws,
+            "width": self.width,
+            "further": self.further,
             "pooled": self.pooled,
             "seed": self.seed,
         }

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pyarrow as pa
 from scipy import special
 
 from safemetry.errors import InputError
+from safemetry.findings import plain
 from safemetry.judges.agreement.gold import gold_of
 from safemetry.judges.agreement.strata import UNKNOWN
 from safemetry.judges.correction.effective_labels import Population
@@ -105,17 +107,27 @@ class NextLabels:
     cells
         With their numbers of labels.
     ids
-        Responses to label, each with run, target, item and the position of its cell; no texts.
+        Responses to label, each with run, target, item, epoch and the position of its cell; no
+        texts.
     standard_error
         Of the rate over all cells after that, by the labels within cells.
     simple_standard_error
         Of as many labels spread in proportion to the cells.
+    sheet
+        A table of all responses that will have a label: ``run, target, item, epoch``, the gold
+        ``label`` so far (empty where people are asked for one), and the ``probability`` with which
+        the response was chosen.
     """
 
     cells: tuple[LabelCell, ...]
     ids: tuple[Mapping[str, Any], ...]
     standard_error: float
     simple_standard_error: float
+    sheet: pa.Table = field(repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain fields, without the sheet."""
+        return {name: plain(value) for name, value in vars(self).items() if name != "sheet"}
 
 
 def labels_needed(
@@ -262,7 +274,7 @@ def next_labels(
     panel
         The verdicts.
     gold
-        Judges whose labels are gold.
+        Judges whose labels are gold; none where nothing is labelled yet.
     judge
         Whose rate is to be corrected.
     boundary
@@ -287,7 +299,7 @@ def next_labels(
     over = np.zeros(len(panel.classes) + 1, np.int64)
     over[known[boundary] : panel.ordered] = 1
     over[NO_VERDICT] = 2
-    labels = gold_of(panel, gold).labels
+    labels = gold_of(panel, gold).labels if gold else np.full(panel.responses, NO_VERDICT, np.int8)
     others = [place for place, name in enumerate(panel.judges) if name not in gold]
     verdict = over[panel.labels[:, panel.place(judge)]]
     disagreement = np.zeros(panel.responses, bool)
@@ -331,13 +343,35 @@ def next_labels(
         ids=tuple(_id(panel, row, int(cell[row])) for row in rows.tolist()),
         standard_error=_standard_error(responses, after, deviation),
         simple_standard_error=_standard_error(responses, even, deviation),
+        sheet=_sheet(panel, labels, rows, np.array([one.probability for one in cells])[cell]),
     )
 
 
 def _id(panel: Panel, row: int, cell: int) -> dict[str, Any]:
     columns = {"run": panel.run, "target": panel.target, "item": panel.item}
     named = {name: column.names[int(column.codes[row])] for name, column in columns.items()}
-    return {**named, "cell": cell}
+    return {**named, "epoch": int(panel.epoch[row]), "cell": cell}
+
+
+def _sheet(
+    panel: Panel, labels: NDArray[np.int8], rows: IntArray, probability: FloatArray
+) -> pa.Table:
+    """The responses to label, then those that are labelled."""
+    used = np.concatenate([rows, np.flatnonzero(labels != NO_VERDICT)])
+    columns = {"run": panel.run, "target": panel.target, "item": panel.item}
+    named = {
+        name: pa.array(column.names).take(pa.array(column.codes[used]))
+        for name, column in columns.items()
+    }
+    said = [None if code == NO_VERDICT else panel.classes[code] for code in labels[used].tolist()]
+    return pa.table(
+        {
+            **named,
+            "epoch": panel.epoch[used],
+            "label": pa.array(said, pa.string()),
+            "probability": probability[used],
+        }
+    )
 
 
 def _standard_error(responses: IntArray, labels: ArrayLike, deviation: FloatArray) -> float:

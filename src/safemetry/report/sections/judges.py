@@ -15,7 +15,12 @@ from safemetry.report.section import Part
 from safemetry.report.sections.construct_tables import plain_table
 from safemetry.report.sections.judges_agreement import agreement_blocks
 from safemetry.report.sections.judges_card import card_blocks, model_blocks
-from safemetry.report.sections.judges_checks import correction_blocks, curve_blocks, noise_blocks
+from safemetry.report.sections.judges_checks import (
+    correction_blocks,
+    curve_blocks,
+    label_blocks,
+    noise_blocks,
+)
 from safemetry.report.sections.judges_counts import count_blocks, movement_blocks, spread_blocks
 from safemetry.report.sections.judges_words import Row, advice, facts, verdict
 
@@ -98,6 +103,7 @@ def judges_part(finding: Finding) -> Part:
         *spread_blocks(data),
         *curve_blocks(data),
         *correction_blocks(data),
+        *label_blocks(data),
         *agreement_blocks(data),
         *noise_blocks(data),
         *model_blocks(data.get("without_gold")),

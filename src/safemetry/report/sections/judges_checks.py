@@ -102,6 +102,65 @@ def correction_blocks(data: Row) -> Iterator[Block]:
         yield _corrected(rows)
 
 
+def label_blocks(data: Row) -> Iterator[Block]:
+    """How many human labels are missing, and where they would go."""
+    found: Row = data.get("labels") or {}
+    rows = in_order(found.get("needed"))
+    width = next((row["width"] for row in rows if row["width"] is not None), None)
+    if width is not None:
+        yield Table(
+            f"Human labels for an interval of {percent(width)} from end to end",
+            (
+                Column("judge", "name"),
+                Column("rate of"),
+                Column("items"),
+                Column("labels now", "number"),
+                Column("labels alone", "number"),
+                Column("with the judge", "number"),
+            ),
+            tuple(
+                (
+                    name_of(row["judge"], 40),
+                    name_of(row["boundary"], 30),
+                    items_of(row),
+                    number(row["labels"]),
+                    _labels(row, "without_judge"),
+                    _labels(row, "with_judge"),
+                )
+                for row in rows[:_MOST_ROWS]
+            ),
+        )
+    following: Row = found.get("next") or {}
+    if following:
+        yield Table(
+            f"Where to label next, for {name_of(found['boundary'], 30)} under "
+            f"{name_of(found['judge'], 40)}",
+            (
+                Column("items"),
+                Column("verdict"),
+                Column("judges differ"),
+                Column("responses", "number"),
+                Column("labels", "number"),
+                Column("further", "number"),
+            ),
+            tuple(
+                (
+                    items_of(cell),
+                    cell["verdict"],
+                    "yes" if cell["disagreement"] else "no",
+                    *(number(cell[name]) for name in ("responses", "labels", "further")),
+                )
+                for cell in following["cells"]
+            ),
+        )
+
+
+def _labels(row: Row, name: str) -> str:
+    if row[name] is None and row["labels"]:
+        return "more than there are responses"
+    return number(row[name])
+
+
 def curve_blocks(data: Row) -> Iterator[Block]:
     """The rate under every combination of choices."""
     curves = sorted(
