@@ -1,0 +1,1 @@
+"""Short forms and adaptive tests: which items are worth running."""
