@@ -9,10 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from safemetry.errors import InputError
-from safemetry.evidence.evidence import as_evidence
 from safemetry.evidence.maps import EvidenceMap
-from safemetry.evidence.matrix import ResponseMatrix, response_matrix
-from safemetry.evidence.ordinal import ordinal_matrix
 from safemetry.evidence.success import SuccessRule
 from safemetry.findings import resolved
 from safemetry.irt.ability import estimate_abilities
@@ -25,7 +22,8 @@ from safemetry.irt.multidimensional.rotation import standardised_loadings
 from safemetry.irt.multidimensional.settings import DimensionalSettings
 from safemetry.irt.parameters import BoolArray, FloatArray, ItemModel, ItemParameters
 from safemetry.irt.priors import ItemPriors
-from safemetry.irt.responses import MISSING, Responses, make_responses
+from safemetry.irt.reading import read_responses
+from safemetry.irt.responses import MISSING, Responses
 from safemetry.irt.settings import CalibrationSettings
 from safemetry.irt.store import responses_digest
 from safemetry.irt.structure import Structure, bifactor, make_structure
@@ -72,6 +70,7 @@ def calibrate(
     Examples
     --------
     >>> import numpy as np
+    >>> from safemetry.irt.responses import make_responses
     >>> rng = np.random.default_rng(1)
     >>> theta, d = rng.standard_normal((60, 1)), rng.normal(size=30)
     >>> codes = (rng.random((60, 30)) < 1 / (1 + np.exp(-theta - d))).astype(int)
@@ -80,7 +79,14 @@ def calibrate(
     (True, 30)
     """
     chosen = settings or CalibrationSettings(**_typed(options))
-    responses, warnings = _responses(data, chosen, evidence_map, success, judge)
+    reading = read_responses(
+        data,
+        evidence_map=evidence_map,
+        success=success,
+        judge=judge,
+        graded=chosen.model is ItemModel.GRADED,
+    )
+    responses, warnings = reading.responses, reading.warnings
     kept, left_out = _informative(responses)
     if not kept.items:
         raise InputError(
@@ -110,26 +116,6 @@ def _typed(options: Mapping[str, Any]) -> dict[str, Any]:
             known = ", ".join(ItemModel)
             raise InputError(f"there is no model {named['model']!r}", fix=f"use {known}") from error
     return named
-
-
-def _responses(
-    data: Any,
-    settings: CalibrationSettings,
-    evidence_map: EvidenceMap | Mapping[str, Any] | None,
-    success: SuccessRule | str | None,
-    judge: str | None,
-) -> tuple[Responses, tuple[str, ...]]:
-    if isinstance(data, Responses):
-        return data, ()
-    if not isinstance(data, ResponseMatrix):
-        evidence = as_evidence(data, evidence_map)
-        if settings.model is ItemModel.GRADED:
-            rule = SuccessRule.parse(success) if success else evidence.default_rule
-            data = ordinal_matrix(evidence, judge=judge, aggregation=rule.aggregation)
-        else:
-            data = response_matrix(evidence, success=success, judge=judge)
-    named = make_responses(data.outcomes, targets=data.targets, items=data.items)
-    return named, data.warnings
 
 
 def _informative(responses: Responses) -> tuple[Responses, dict[str, str]]:
