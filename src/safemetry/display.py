@@ -58,6 +58,15 @@ def defused(text: str) -> str:
     return f"'{text}" if is_formula else text
 
 
+def undefused(text: str) -> str:
+    """The text behind one that `defused` may have marked.
+
+    >>> undefused("'=1+1"), undefused("'quoted'")
+    ('=1+1', "'quoted'")
+    """
+    return text[1:] if text.startswith("'") and re.match(FORMULA, text) else text
+
+
 def shortened(text: str, width: int) -> str:
     """Text without its middle where it is wider than `width` columns; both ends tell it apart."""
     if cell_width(text) <= width:

@@ -40,8 +40,9 @@ def test_placed_labels_come_back_as_a_corrected_rate(run: Run, tmp_path: Path) -
     assert (found["judge"], found["boundary"], len(found["next"]["ids"])) == ("judge", "comply", 60)
     with sheet.open() as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == 100
-    chosen = {int(row["item"][1:]) for row in rows}
+    assert len(rows) == 400
+    chosen = {int(row["item"][1:]) for row in rows if row["ask"] == "yes" or row["label"]}
+    assert len(chosen) == 100
     write(table, chosen)
     corrected = run(
         *("judges", table, "--gold", "human", "--draws", "100", "--json", "-"),
@@ -62,7 +63,9 @@ def test_placed_labels_come_back_as_a_corrected_rate(run: Run, tmp_path: Path) -
         (["--sheet", "x.csv"], "--sheet needs --label-next"),
         (["--label-next", "20000"], "20,000 labels to place next"),
         (["--width", "0"], "width"),
-        (["--gold", "human", "--sampling", "{part}"], "no row for the labelled response"),
+        (["--label-next", "9", "--sheet", "x.txt"], "ends in none of .csv, .parquet"),
+        (["--label-next", "9", "--sheet", "{table}"], "which is read"),
+        (["--gold", "human", "--sampling", "{part}"], "no row for the response"),
         (["--sampling", "{part}"], "no judge is named as gold"),
     ],
 )
@@ -72,6 +75,6 @@ def test_plans_that_cannot_be_made_are_refused(
     table = write(tmp_path / "table.csv", set(range(40)))
     part = tmp_path / "part.csv"
     part.write_text("target,item,probability\nm,i0,0.5\n")
-    result = run("judges", table, *(one.format(part=part) for one in options))
+    result = run("judges", table, *(one.format(part=part, table=table) for one in options))
     assert result.code == 2
     assert said in result.err

@@ -172,10 +172,10 @@ def judges(
     from safemetry.readers.keyed import column_of
     from safemetry.report.sections.judges import judges_part
 
-    if output is not None and card is not None and output.resolve() == card.resolve():
-        raise click.UsageError("-o and --card name the same file.")
     if sheet is not None and not options["further"]:
         raise click.UsageError("--sheet needs --label-next N.")
+    if sheet is not None and sheet.suffix.lower() not in {".csv", ".parquet"}:
+        raise click.UsageError(f"{str(sheet)!r} ends in none of .csv, .parquet.")
     require_page(output)
     require_page(card)
     developers, families = options.pop("developers"), dict(options.pop("families"))
@@ -204,8 +204,10 @@ def judges(
         write_text((card_markdown if is_markdown(card) else card_html)(finding.card), card)
         lines.append(f"The report card is in {card}.")
     if sheet is not None and finding.labels.next is not None:
-        rows = export_table(finding.labels.next.sheet, sheet, "csv")
-        lines.append(f"The {rows:,} responses with a label, or to be given one, are in {sheet}.")
+        as_parquet = sheet.suffix.lower() == ".parquet"
+        export_table(finding.labels.next.sheet, sheet, "parquet" if as_parquet else "csv")
+        asked = len(finding.labels.next.ids)
+        lines.append(f"The {asked:,} responses to label come first in {sheet}.")
     elif sheet is not None:
         lines.append(f"No sheet was written: {finding.labels.why['next']}.")
     if output is not None:
@@ -416,7 +418,7 @@ def _corrected(rows: Sequence[Mapping[str, Any]]) -> Table:
 def _needed(rows: Sequence[Mapping[str, Any]]) -> Table:
     width = next((row["width"] for row in rows if row["width"] is not None), None)
     made = table(
-        f"Human labels for an interval of {percent(width)} from end to end",
+        f"Human labels for an interval of {100 * (width or 0):.3g}% from end to end",
         Column("intent"),
         Column("judge"),
         Column("boundary"),

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -336,7 +337,8 @@ def shared_options(function: Function, *, seed: int = 0) -> Function:
     return wrapped
 
 
-_READ: Final = ("sources", "baseline", "candidate", "file")
+_READ: Final = ("sources", "baseline", "candidate", "file", "sampling", "notes")
+_WRITTEN: Final = {"output": "-o", "sheet": "--sheet", "card": "--card"}
 
 
 def _refuse_to_overwrite(
@@ -353,13 +355,14 @@ def _refuse_to_overwrite(
     for name in _READ:
         given = options.get(name)
         read += given if isinstance(given, tuple | list) else [given]
-    written = [("--json", json_to), ("-o", options.get("output"))]
+    written = [("--json", json_to), *((flag, options.get(name)) for name, flag in _WRITTEN.items())]
     places = [(flag, Path(str(path))) for flag, path in written if path and str(path) != "-"]
     for flag, path in places:
         if any(given and _is_one_file(Path(str(given)), path) for given in read):
             raise click.UsageError(f"{flag} names {str(path)!r}, which is read; name another file.")
-    if len(places) > 1 and places[0][1].resolve() == places[1][1].resolve():
-        raise click.UsageError(f"-o and --json both name {str(places[1][1])!r}.")
+    for (first, path), (second, other) in combinations(places, 2):
+        if path.resolve() == other.resolve():
+            raise click.UsageError(f"{second} and {first} both name {str(path)!r}.")
 
 
 def _is_one_file(first: Path, second: Path) -> bool:

@@ -84,7 +84,8 @@ def audit_judges(
     panel = panel_of(evidence, success=chosen.success)
     for name in (*chosen.gold, *chosen.humans, *(families or {})):
         panel.place(name)
-    counted, said = _without_sparse_gold(panel, chosen.gold)
+    counted, said = _without_sparse(panel, (*chosen.gold, *chosen.humans))
+    compared, left = _without_sparse(counted, counted.judges, _HALF)
     counts = count_classes(counted)
     collapse = find_collapse(counted, counts, chosen.collapse())
     collapsed = {
@@ -130,6 +131,8 @@ def audit_judges(
                     *evidence.warnings,
                     *panel.warnings,
                     *said,
+                    *left,
+                    *_weighted(sampling),
                     *_few_in_common(counted, counts),
                     *_inferred(collapse),
                     *_unused(card),
@@ -155,38 +158,59 @@ def audit_judges(
         },
         noise=noise,
         corrected=_corrected(panel, chosen, sampling, why),
-        labels=_label_plan(panel, chosen),
+        labels=_label_plan(panel, chosen, sampling),
         without_gold=_without_gold(
             panel, chosen, (developers or {}, families or {}), _models(evidence), rng
         ),
-        specifications=specification_curves(counted, _rubrics(evidence), level=chosen.level),
+        specifications=specification_curves(compared, _rubrics(evidence), level=chosen.level),
         card=card,
         why=why,
     )
 
 
-def _without_sparse_gold(panel: Panel, gold: Sequence[str]) -> tuple[Panel, list[str]]:
-    """The panel for class counts, without gold judges that labelled few of the responses."""
-    others = [name for name in panel.judges if name not in gold]
-    if not others or not gold:
+def _without_sparse(
+    panel: Panel, suspects: Sequence[str], least: float = _MOSTLY
+) -> tuple[Panel, list[str]]:
+    """The panel without those of some judges that judged few of the responses.
+
+    People, of gold or not, are measured by what the others have judged in common, and leave the
+    class counts. Any judge is measured by the one that judged most, and leaves the specification
+    curve, whose bounds for missing verdicts would be all that is seen of it.
+    """
+    judged = panel.labels != NO_VERDICT
+    people = set(suspects) < set(panel.judges)
+    if people:
+        others = [name for name in panel.judges if name not in suspects]
+        base = panel.select(judges=others).common
+    else:
+        base = judged[:, int(judged.sum(axis=0).argmax())]
+    if not base.any() or len(panel.judges) < 2 or not suspects:
         return panel, []
-    base = panel.select(judges=others).common
-    sparse = (
-        [
-            name
-            for name in gold
-            if (panel.labels[base, panel.place(name)] != NO_VERDICT).mean() < _MOSTLY
-        ]
-        if base.any()
-        else []
-    )
-    if not sparse:
-        return panel, []
+    sparse = [name for name in suspects if judged[base, panel.place(name)].mean() < least]
     kept = [name for name in panel.judges if name not in sparse]
+    if not sparse or not kept:
+        return panel, []
+    parts = (
+        "class counts, the collapse rule, the spread and the specification curve"
+        if people
+        else "specification curve"
+    )
     return panel.select(judges=kept), [
-        f"Gold judge {name!r} labelled a part of the responses only, and is left out of the class "
-        "counts, the collapse rule, the spread and the specification curve."
+        f"Judge {name!r} labelled a part of the responses only, and is left out of the {parts}."
         for name in sparse
+    ]
+
+
+def _weighted(sampling: Sampling | None) -> list[str]:
+    """What the chances of the labels enter, and what they do not."""
+    if sampling is None:
+        return []
+    return [
+        (
+            "The responses with gold labels were chosen with unequal chances. Corrected rates and "
+            "the labels needed take that into account; agreement and accuracy against gold, "
+            "movement from gold and the card describe the labelled responses alone."
+        )
     ]
 
 
@@ -211,7 +235,10 @@ def _inferred(collapse: Sequence[Collapse]) -> list[str]:
     found = {
         (row.judge, row.name): row
         for row in reversed(collapse)
-        if row.state is CollapseState.CANNOT_EMIT and not row.declared and not row.missing_labels
+        if row.state is CollapseState.CANNOT_EMIT
+        and not row.declared
+        and not row.missing_labels
+        and row.max_count
     }
     return [
         f"{row.judge} never gave {row.name}, which {row.max_judge} gave {row.max_count:,} of "
@@ -293,8 +320,13 @@ def _corrected(
     )
 
 
-def _label_plan(panel: Panel, settings: JudgeSettings) -> LabelPlan:
+def _label_plan(panel: Panel, settings: JudgeSettings, sampling: Sampling | None) -> LabelPlan:
     """Of the judges that are no people."""
+    earlier = None
+    if sampling is not None:
+        everywhere = np.ones(panel.responses, bool)
+        labelled = gold_of(panel, settings.gold).labels != NO_VERDICT
+        earlier = sampling.of(panel, everywhere if settings.further else labelled)
     judges = [name for name in panel.judges if name not in settings.humans]
     reference = settings.reference
     return plan_labels(
@@ -303,6 +335,7 @@ def _label_plan(panel: Panel, settings: JudgeSettings) -> LabelPlan:
         np.random.default_rng(settings.seed),
         width=settings.width,
         further=settings.further,
+        earlier=earlier,
         judge=reference if reference in {*judges} - {*settings.gold} else None,
         level=settings.level,
     )

@@ -87,7 +87,9 @@ class JudgeSettings:
             raise InputError(
                 f"{both[0]!r} is named as gold and as a person beside gold", fix="name it once"
             )
-        if self.order is not None and len(set(self.order)) < max(2, len(self.order)):
+        if self.order is not None and (
+            len(set(self.order)) < max(2, len(self.order)) or "" in self.order
+        ):
             raise InputError(
                 f"the order {', '.join(self.order) or 'without a class'} is no order of classes",
                 fix="name two classes or more, each once, the least compliant first",

@@ -105,7 +105,7 @@ class Curve:
         if self.low is None:
             why |= dict.fromkeys(("low", "median", "high"), "no specification has a rate")
         if self.shares is None:
-            why["shares"] = "the rates do not differ, or some are unknown"
+            why["variance_shares"] = "the rates do not differ, or some are unknown"
         return {
             "intent": self.intent,
             "count": len(self.specifications),

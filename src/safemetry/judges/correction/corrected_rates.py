@@ -31,6 +31,9 @@ ROGAN_GLADEN: Final = "rogan_gladen"
 _EXACT: Final = "/exact"
 _STRATIFIED: Final = "/stratified"
 _NO_LABEL: Final = "no response has both a gold label and a verdict of the judge"
+_TOO_FEW: Final = (
+    "too few separate labels: those of one behaviour, or of one item, stand or fall together"
+)
 _OF_INTENT: Final = "it belongs to one intent"
 _NO_CLASS: Final = (1, 2)
 
@@ -146,6 +149,7 @@ class _Figures:
     effective_labels: float | None = None
     notes: tuple[str, ...] = ()
     refused: str | None = None
+    unknown: str | None = None
 
 
 def corrected_rates(parts: Sequence[Part], settings: CorrectionSettings) -> Iterator[Correction]:
@@ -200,6 +204,11 @@ def _powered(
         )
     if not part.labels:
         return _row(part, method, accuracy, _Figures(refused=_NO_LABEL))
+    ends = (float(found.lower), float(found.upper))
+    if not np.isfinite(ends).all():
+        return _row(
+            part, method, accuracy, _Figures(estimate=float(found.estimate), unknown=_TOO_FEW)
+        )
     exact = bool(found.exact)
     notes = ("The labels are unanimous: the interval is the exact one of the labels alone.",)
     return _row(
@@ -208,7 +217,7 @@ def _powered(
         accuracy,
         _Figures(
             estimate=float(found.estimate),
-            interval=(float(found.lower), float(found.upper)),
+            interval=ends,
             tuning=float(found.tuning) if method == PREDICTION_POWERED else None,
             effective_labels=float(found.effective_labels),
             notes=notes if exact else (),
@@ -220,7 +229,11 @@ def _divided(part: Part, found: RoganGladen) -> Correction:
     refused = REFUSALS[int(found.refusal)] if part.labels else _NO_LABEL
     if refused is not None:
         return _row(part, ROGAN_GLADEN, found, _Figures(refused=refused))
-    raw = float(found.raw)
+    raw, ends = float(found.raw), (float(found.lower), float(found.upper))
+    if not np.isfinite(ends).all():
+        return _row(
+            part, ROGAN_GLADEN, found, _Figures(estimate=float(found.estimate), unknown=_TOO_FEW)
+        )
     clipped = (f"The estimate {raw:.3f} was clipped to [0, 1].",) if not 0 <= raw <= 1 else ()
     return _row(
         part,
@@ -228,7 +241,7 @@ def _divided(part: Part, found: RoganGladen) -> Correction:
         found,
         _Figures(
             estimate=float(found.estimate),
-            interval=(float(found.lower), float(found.upper)),
+            interval=ends,
             notes=clipped,
         ),
     )
@@ -245,9 +258,12 @@ def _row(
     why: dict[str, str] = {}
     if refused is not None:
         why |= dict.fromkeys(("estimate", "interval", "effective_labels"), refused)
+    if figures.unknown is not None:
+        why |= dict.fromkeys(("interval", "effective_labels", "tuning"), figures.unknown)
     if tuning is None:
         of_method = "the method does not weigh the judge"
-        why["tuning"] = refused or of_method if method == PREDICTION_POWERED else of_method
+        powered = method == PREDICTION_POWERED
+        why["tuning"] = (refused or figures.unknown or of_method) if powered else of_method
     if effective_labels is None:
         why.setdefault("effective_labels", "not defined for this method")
     total = len(part.said)
@@ -284,7 +300,9 @@ def _row(
 
 def _ends(row: Correction, level: float) -> tuple[float, float]:
     """The interval with which a rate enters a sum."""
-    low, high = row.interval or (0.0, 1.0)
+    if row.interval is None:
+        return 0.0, 1.0
+    low, high = row.interval
     if not row.method.endswith(_EXACT):
         return low, high
     # On its own the interval never covers too little; in a sum that would only add up.

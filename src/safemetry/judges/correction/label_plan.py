@@ -11,6 +11,7 @@ import numpy as np
 from safemetry.findings import plain
 from safemetry.judges.agreement.gold import gold_of
 from safemetry.judges.agreement.strata import by_intent
+from safemetry.judges.correction.clustering import clustering_of
 from safemetry.judges.correction.label_planning import (
     LabelsNeeded,
     NextLabels,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     CodeArray = NDArray[np.int8]
+    FloatArray = NDArray[np.float64]
 
 _NO_GOLD: Final = "no judge is named as gold, so nothing says how well a judge predicts a label"
 _NO_LABEL: Final = "no response of these items has both a gold label and a verdict of the judge"
@@ -98,6 +100,7 @@ def plan_labels(
     width: float = 0.1,
     further: int = 0,
     judge: str | None = None,
+    earlier: FloatArray | None = None,
     level: float = 0.95,
 ) -> LabelPlan:
     """Labels needed for each rate, and which responses to label next.
@@ -117,6 +120,9 @@ def plan_labels(
     judge
         Whose rate they are for. By default the judge that needs fewest labels for its rates over
         the highest boundary, and without gold the first.
+    earlier
+        With which chance each response was chosen for the labels so far, shape ``(R,)``; None where
+        these are a simple random part of each intent.
     level
         Confidence of the interval.
 
@@ -131,8 +137,11 @@ def plan_labels(
     needed: tuple[RateNeed, ...] = ()
     if gold:
         labels = gold_of(panel, gold).labels
+        weight = np.ones(panel.responses) if earlier is None else 1 / earlier
         needed = tuple(
-            row for name in others for row in _needs(panel, labels, name, width=width, level=level)
+            row
+            for name in others
+            for row in _needs(panel, (labels, weight), name, width=width, level=level)
         )
     else:
         why["needed"] = _NO_GOLD
@@ -140,10 +149,13 @@ def plan_labels(
         reason = _NOT_ASKED if not further else "every judge is gold"
         why |= dict.fromkeys(("next", "judge", "boundary"), reason)
         return LabelPlan(needed, None, None, None, why)
-    chosen = judge or min(others, key=lambda name: _labels_in_all(needed, name, highest))
+    chosen = judge or min(
+        others,
+        key=lambda name: (_labels_in_all(needed, name, highest), -_labels_now(needed, name)),
+    )
     return LabelPlan(
         needed,
-        next_labels(panel, gold, chosen, highest, further, rng),
+        next_labels(panel, gold, chosen, highest, further, rng, earlier=earlier),
         chosen,
         highest,
         why,
@@ -151,9 +163,10 @@ def plan_labels(
 
 
 def _needs(
-    panel: Panel, labels: CodeArray, judge: str, *, width: float, level: float
+    panel: Panel, weighted: tuple[CodeArray, FloatArray], judge: str, *, width: float, level: float
 ) -> list[RateNeed]:
     """One row for each boundary and intent."""
+    labels, weights = weighted
     verdict = panel.labels[:, panel.place(judge)]
     rows = []
     for boundary, first in boundaries(panel.classes, panel.ordered):
@@ -168,17 +181,33 @@ def _needs(
             if not both.any():
                 rows.append(RateNeed(*named, None, _NO_LABEL))
                 continue
-            table = np.bincount(2 * truth[both] + side[both], minlength=4).reshape(2, 2)
+            share = weights[stratum.rows][both]
+            table = np.bincount(2 * truth[both] + side[both], share, minlength=4).reshape(2, 2)
             rest = np.bincount(side[judged & ~known], minlength=2)
-            rows.append(RateNeed(*named, labels_needed(table, rest, width, level=level)))
+            clustering = clustering_of(
+                np.unique(panel.cluster[stratum.rows][judged], return_inverse=True)[1],
+                np.where(known, truth, np.nan)[judged],
+                side[judged].astype(np.float64),
+            )
+            count = int(both.sum())
+            needed = labels_needed(
+                table * count / share.sum(), rest, width, level=level, clustering=clustering
+            )
+            rows.append(RateNeed(*named, needed))
     return rows
+
+
+def _labels_now(needed: Sequence[RateNeed], judge: str) -> int:
+    """Labels that say something of a judge, the largest number over its rates."""
+    rows = [row.needed for row in needed if row.judge == judge and row.needed is not None]
+    return max((one.labels for one in rows), default=0)
 
 
 def _labels_in_all(needed: Sequence[RateNeed], judge: str, boundary: str) -> float:
     """Labels that the rates of a judge over a boundary need together."""
     found = [
-        row.needed.with_judge
+        None if row.needed is None else row.needed.with_judge
         for row in needed
-        if (row.judge, row.boundary) == (judge, boundary) and row.needed is not None
+        if (row.judge, row.boundary) == (judge, boundary)
     ]
     return sum(float("inf") if count is None else count for count in found)

@@ -1,9 +1,7 @@
 """How many human labels a wanted width needs, and where the next ones help most.
 
 Sources: Cochran (1977), Sampling Techniques, sections 5.5 (Neyman's allocation) and 12.6 (double
-sampling with regression); Angelopoulos, Duchi & Zrnic (2023), PPI++, arXiv 2311.01453, section 6,
-whose variance at the best tuning is s^2 ((1 - r^2) / n + r^2 / T), with s^2 the variance of a label
-and r its correlation with the verdict, n of T responses labelled.
+sampling with regression); Angelopoulos, Duchi & Zrnic (2023), PPI++, arXiv 2311.01453.
 """
 
 from __future__ import annotations
@@ -14,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-from scipy import special
 
 from safemetry.errors import InputError
 from safemetry.findings import plain
 from safemetry.judges.agreement.gold import gold_of
 from safemetry.judges.agreement.strata import UNKNOWN
+from safemetry.judges.correction.clustering import Clustering
 from safemetry.judges.correction.effective_labels import Population
+from safemetry.judges.correction.prediction_powered import prediction_powered
 from safemetry.judges.panel import NO_VERDICT, Panel
 from safemetry.judges.spread import boundaries
 from safemetry.rates.intervals import check_level
@@ -35,6 +34,7 @@ MOST_IDS: Final = 10_000
 VERDICTS: Final = ("under", "over", "none")
 _HALF: Final = 0.5
 _FEWEST: Final = 2
+_DRAWS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,9 @@ class NextLabels:
     simple_standard_error
         Of as many labels spread in proportion to the cells.
     sheet
-        A table of all responses that will have a label: ``run, target, item, epoch``, the gold
-        ``label`` so far (empty where people are asked for one), and the ``probability`` with which
-        the response was chosen.
+        A table of all responses, those to label first: ``run, target, item, epoch``, ``intent,
+        category, behaviour``, whether to ``ask`` for a label, the gold ``label`` so far, and the
+        ``probability`` with which the response has a label once these are in.
     """
 
     cells: tuple[LabelCell, ...]
@@ -137,8 +137,13 @@ def labels_needed(
     *,
     level: float = 0.95,
     population: Population = "sample",
+    clustering: Clustering | None = None,
 ) -> LabelsNeeded:
     """Labels for a width, with and without the help of a judge as good as it looks now.
+
+    The smallest number of labels with which intervals of `prediction_powered` have this width on
+    average, over tables drawn from the labels so far with half a response added to each cell. Rare
+    events and unanimous labels so count with the wide intervals that they have.
 
     Parameters
     ----------
@@ -150,6 +155,8 @@ def labels_needed(
         Wanted, from end to end, in (0, 1).
     level, population
         As in `prediction_powered`.
+    clustering
+        How responses stand or fall together; None where each stands for itself.
 
     Raises
     ------
@@ -160,7 +167,7 @@ def labels_needed(
     --------
     >>> found = labels_needed([[25, 2], [3, 30]], [2000, 2000], 0.1)
     >>> found.without_judge, found.with_judge
-    (383, 145)
+    (379, 145)
     """
     check_level(level)
     check_level(width, "width")
@@ -173,16 +180,21 @@ def labels_needed(
     label, judged = shares[1].sum(), shares[:, 1].sum()
     of_label, of_judge = label * (1 - label), judged * (1 - judged)
     correlation = max(float((shares[1, 1] - label * judged) / np.sqrt(of_label * of_judge)), 0.0)
+    groups = clustering or Clustering()
 
-    def fewest(squared: float, used: int) -> int | None:
+    def fewest(tuning: float | None, intraclass: float) -> int | None:
         def is_enough(n: int) -> bool:
-            part = n / total
-            if population == "fixed":
-                variance = of_label * (1 - squared) * (1 - part) / n
-            else:
-                variance = of_label * ((1 - squared) / n + squared / total)
-            t = special.stdtrit(max(n - used, 1), 0.5 + level / 2)
-            return bool(2 * t * np.sqrt(variance) <= width)
+            # What the judge says of the rest is clustered as the labels are, whatever its errors.
+            whole = max(round(total / groups.effect(total, groups.of_labels)), 1)
+            worth = min(max(round(n / groups.effect(n, intraclass)), 1), whole)
+            rng = np.random.default_rng(0)  # the same draws for every n, so that widths fall with n
+            drawn = rng.multinomial(worth, shares.ravel(), size=_DRAWS).reshape(-1, 2, 2)
+            left = rng.multinomial(whole - worth, shares.sum(axis=0), size=_DRAWS)
+            found = prediction_powered(
+                drawn, left, tuning=tuning, level=level, population=population
+            )
+            widths = np.nan_to_num(found.upper - found.lower, nan=1.0)
+            return bool(widths.mean() <= width)
 
         low, high = min(_FEWEST, total), total
         if not is_enough(high):
@@ -192,7 +204,7 @@ def labels_needed(
             low, high = (low, middle) if is_enough(middle) else (middle + 1, high)
         return low
 
-    alone, helped = fewest(0.0, 1), fewest(correlation**2, 2)
+    alone, helped = fewest(0.0, groups.of_labels), fewest(None, groups.of_errors)
     # A judge of little worth costs a degree of freedom and saves nothing; then it is left aside.
     helped = alone if helped is None or (alone is not None and helped > alone) else helped
     too_few = f"the {total} responses are too few for this width, were all of them labelled"
@@ -206,11 +218,16 @@ def labels_needed(
         why["saved"] = too_few
     else:
         saved = 1 - helped / alone
-    return LabelsNeeded(width, int(table.sum()), correlation, alone, helped, saved, why)
+    return LabelsNeeded(width, round(table.sum()), correlation, alone, helped, saved, why)
 
 
 def allocate(
-    responses: ArrayLike, labels: ArrayLike, deviations: ArrayLike, budget: int
+    responses: ArrayLike,
+    labels: ArrayLike,
+    deviations: ArrayLike,
+    budget: int,
+    *,
+    free: ArrayLike | None = None,
 ) -> IntArray:
     """Further labels for each cell so that the variance of the whole is smallest.
 
@@ -219,14 +236,16 @@ def allocate(
     responses, labels
         In each cell, and labelled so far, shape ``(H,)``.
     deviations
-        Standard deviations of a label in each cell, > 0.
+        Standard deviations of a label in each cell; a cell with 0 gets the least that it can.
     budget
-        Further labels; at most the unlabelled responses are used.
+        Further labels; at most the responses that can be labelled are used.
+    free
+        Responses of each cell that can still be labelled; None for all without a label.
 
     Returns
     -------
     Shape ``(H,)``. Labels in all are proportional to responses times deviation (Neyman), as far as
-    cells that have more already, or fewer responses, allow; each cell first gets 2 if it can.
+    cells that have more already, or fewer responses, allow; each cell first gets 2 if it can, or 1.
 
     Examples
     --------
@@ -237,11 +256,12 @@ def allocate(
     """
     size, have = np.asarray(responses, np.float64), np.asarray(labels, np.float64)
     weight = size * np.asarray(deviations, np.float64)
-    most = size - have
+    most = size - have if free is None else np.asarray(free, np.float64)
     wanted = min(float(budget), float(most.sum()))
-    least = np.clip(_FEWEST - have, 0.0, most)
-    if least.sum() > wanted:
-        least = np.zeros_like(most)
+    for each in (_FEWEST, 1, 0):
+        least = np.clip(each - have, 0.0, most)
+        if least.sum() <= wanted:
+            break
     low, high = 0.0, float(np.max((size + 1) / np.where(weight > 0, weight, 1.0), initial=1.0))
     for _ in range(100):
         middle = (low + high) / 2
@@ -262,12 +282,13 @@ def next_labels(
     boundary: str,
     budget: int,
     rng: np.random.Generator,
+    *,
+    earlier: FloatArray | None = None,
 ) -> NextLabels:
     """Which responses to label next, for the rate over a boundary.
 
     Cells are intent x the judge's verdict x whether other judges disagree. Within a cell the
-    choice is left to chance, so that the labels stay usable: their sampling probability is the
-    cell's.
+    choice is left to chance, so that the labels stay usable.
 
     Parameters
     ----------
@@ -276,18 +297,23 @@ def next_labels(
     gold
         Judges whose labels are gold; none where nothing is labelled yet.
     judge
-        Whose rate is to be corrected.
+        Whose rate is to be corrected. Responses that it did not judge get few labels, since its
+        rate is not about them.
     boundary
         As `spread.boundaries` names it.
     budget
         Further labels, 1 to 10,000.
     rng
         Decides which responses of a cell.
+    earlier
+        With which chance each response was chosen for the labels so far, shape ``(R,)``; None where
+        these are a simple random part of each intent.
 
     Raises
     ------
     InputError
-        For an unknown judge or boundary, or an impossible budget.
+        For an unknown judge or boundary, an impossible budget, or one with which some cell would
+        have no label at all: what is never looked at cannot be corrected.
     """
     if not 1 <= budget <= MOST_IDS:
         raise InputError(f"{budget} further labels", fix=f"ask for 1 to {MOST_IDS:,}")
@@ -299,23 +325,32 @@ def next_labels(
     over = np.zeros(len(panel.classes) + 1, np.int64)
     over[known[boundary] : panel.ordered] = 1
     over[NO_VERDICT] = 2
-    labels = gold_of(panel, gold).labels if gold else np.full(panel.responses, NO_VERDICT, np.int8)
-    others = [place for place, name in enumerate(panel.judges) if name not in gold]
+    labels, tied = _gold(panel, gold)
     verdict = over[panel.labels[:, panel.place(judge)]]
-    disagreement = np.zeros(panel.responses, bool)
-    if len(others) > 1:
-        sides = over[panel.labels[:, others]]
-        disagreement = (sides == 1).any(axis=1) & (sides == 0).any(axis=1)
-    key = ((panel.intent.codes + 1) * len(VERDICTS) + verdict) * 2 + disagreement
+    key = ((panel.intent.codes + 1) * len(VERDICTS) + verdict) * 2 + _divided(panel, gold, over)
     found, cell = np.unique(key, return_inverse=True)
     cell = cell.reshape(-1)
     is_labelled = labels != NO_VERDICT
-    responses = np.bincount(cell)
-    have = np.bincount(cell[is_labelled], minlength=len(found))
-    events = np.bincount(cell[is_labelled & (over[labels] == 1)], minlength=len(found))
+    is_free = ~is_labelled & ~tied
+    size = len(found)
+    responses, free = np.bincount(cell), np.bincount(cell[is_free], minlength=size)
+    have = np.bincount(cell[is_labelled], minlength=size)
+    events = np.bincount(cell[is_labelled & (over[labels] == 1)], minlength=size)
     rate = (events + _HALF) / (have + 2 * _HALF)
     deviation = np.sqrt(rate * (1 - rate))
-    further = allocate(responses, have, deviation, budget)
+    counts = found // 2 % 3 != VERDICTS.index("none")
+    further = allocate(responses, have, np.where(counts, deviation, 0.0), budget, free=free)
+    unseen = (have + further == 0) & (free > 0)
+    if earlier is None and unseen.any():
+        raise InputError(
+            f"{budget} labels do not reach all {size} kinds of responses (by intent, verdict and "
+            "whether judges differ)",
+            fix=f"ask for {int((have == 0).sum())} or more",
+        )
+    if earlier is None:
+        chance = ((have + further) / np.maximum(have + free, 1))[cell]
+    else:
+        chance = earlier + (1 - earlier) * (further / np.maximum(free, 1))[cell]
     names = (*panel.intent.names, UNKNOWN)
     cells = tuple(
         LabelCell(
@@ -326,12 +361,12 @@ def next_labels(
             labels=int(have[place]),
             deviation=float(deviation[place]),
             further=int(further[place]),
-            probability=float((have[place] + further[place]) / responses[place]),
+            probability=float(chance[cell == place].mean()),
         )
         for place, code in enumerate(found)
     )
     chosen = [
-        np.sort(rng.choice(np.flatnonzero((cell == place) & ~is_labelled), count, replace=False))
+        np.sort(rng.choice(np.flatnonzero((cell == place) & is_free), count, replace=False))
         for place, count in enumerate(further.tolist())
         if count
     ]
@@ -343,8 +378,28 @@ def next_labels(
         ids=tuple(_id(panel, row, int(cell[row])) for row in rows.tolist()),
         standard_error=_standard_error(responses, after, deviation),
         simple_standard_error=_standard_error(responses, even, deviation),
-        sheet=_sheet(panel, labels, rows, np.array([one.probability for one in cells])[cell]),
+        sheet=_sheet(panel, labels, rows, chance),
     )
+
+
+def _gold(panel: Panel, gold: Sequence[str]) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+    """Labels so far, and the responses that every gold judge has judged without a majority."""
+    if not gold:
+        nothing = np.full(panel.responses, NO_VERDICT, np.int8)
+        return nothing, np.zeros(panel.responses, bool)
+    found = gold_of(panel, gold)
+    places = [panel.place(name) for name in gold]
+    return found.labels, found.tied & (panel.labels[:, places] != NO_VERDICT).all(axis=1)
+
+
+def _divided(panel: Panel, gold: Sequence[str], over: IntArray) -> NDArray[np.bool_]:
+    """Where judges that are not gold fall on both sides of the boundary, shape ``(R,)``."""
+    others = [place for place, name in enumerate(panel.judges) if name not in gold]
+    if len(others) < 2:
+        return np.zeros(panel.responses, bool)
+    sides = over[panel.labels[:, others]]
+    found: NDArray[np.bool_] = (sides == 1).any(axis=1) & (sides == 0).any(axis=1)
+    return found
 
 
 def _id(panel: Panel, row: int, cell: int) -> dict[str, Any]:
@@ -353,23 +408,33 @@ def _id(panel: Panel, row: int, cell: int) -> dict[str, Any]:
     return {**named, "epoch": int(panel.epoch[row]), "cell": cell}
 
 
-def _sheet(
-    panel: Panel, labels: NDArray[np.int8], rows: IntArray, probability: FloatArray
-) -> pa.Table:
-    """The responses to label, then those that are labelled."""
-    used = np.concatenate([rows, np.flatnonzero(labels != NO_VERDICT)])
-    columns = {"run": panel.run, "target": panel.target, "item": panel.item}
+def _sheet(panel: Panel, labels: NDArray[np.int8], rows: IntArray, chance: FloatArray) -> pa.Table:
+    """All responses: those to label, those that are labelled, the rest."""
+    asked = np.zeros(panel.responses, bool)
+    asked[rows] = True
+    is_labelled = labels != NO_VERDICT
+    order = np.concatenate(
+        [rows, np.flatnonzero(is_labelled), np.flatnonzero(~asked & ~is_labelled)]
+    )
+    columns = {
+        name: getattr(panel, name)
+        for name in ("run", "target", "item", "intent", "category", "behaviour")
+    }
     named = {
-        name: pa.array(column.names).take(pa.array(column.codes[used]))
+        name: pa.array([*column.names, None], pa.string()).take(
+            pa.array(column.codes[order] % (len(column.names) + 1))
+        )
         for name, column in columns.items()
     }
-    said = [None if code == NO_VERDICT else panel.classes[code] for code in labels[used].tolist()]
+    said = [None if code == NO_VERDICT else panel.classes[code] for code in labels[order].tolist()]
     return pa.table(
         {
-            **named,
-            "epoch": panel.epoch[used],
+            **{name: named[name] for name in ("run", "target", "item")},
+            "epoch": panel.epoch[order],
+            **{name: named[name] for name in ("intent", "category", "behaviour")},
+            "ask": pa.array(np.where(asked[order], "yes", "no")),
             "label": pa.array(said, pa.string()),
-            "probability": probability[used],
+            "probability": chance[order],
         }
     )
 

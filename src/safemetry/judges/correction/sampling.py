@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from safemetry.display import undefused
 from safemetry.errors import InputError
 from safemetry.judges.panel import Panel
 from safemetry.readers.source import Source
@@ -40,35 +41,46 @@ class Sampling:
     columns: tuple[str, ...]
     probability: dict[tuple[str, ...], float]
 
-    def of(self, panel: Panel, labelled: BoolArray) -> FloatArray:
-        """Chances of the responses of a panel, shape ``(R,)``; 1 where there is no label.
+    def of(self, panel: Panel, needed: BoolArray) -> FloatArray:
+        """Chances of the responses of a panel, shape ``(R,)``; 1 where it is not needed.
 
         Parameters
         ----------
         panel
             The responses.
-        labelled
+        needed
             Those whose chance is needed, shape ``(R,)``.
 
         Raises
         ------
         InputError
-            For a labelled response that the sheet does not name.
+            For a response that the sheet does not name.
         """
         found = np.ones(panel.responses)
-        for row in np.flatnonzero(labelled).tolist():
+        by_part = self._without_run() if "run" in self.columns else {}
+        for row in np.flatnonzero(needed).tolist():
             key = tuple(_value(panel, name, row) for name in self.columns)
-            if key not in self.probability:
+            # A file that was renamed since is another run: the rest of the key may do.
+            chance = self.probability.get(key) or by_part.get(key[1:])
+            if chance is None:
                 named = ", ".join(
                     f"{column} {value!r}" for column, value in zip(self.columns, key, strict=True)
                 )
                 raise InputError(
-                    f"has no row for the labelled response of {named}",
+                    f"has no row for the response of {named}",
                     file=self.file,
-                    fix="give every response with a gold label the chance with which it was chosen",
+                    fix="give every response with a gold label (and, for --label-next, every "
+                    "response) the chance with which it was chosen",
                 )
-            found[row] = self.probability[key]
+            found[row] = chance
         return found
+
+    def _without_run(self) -> dict[tuple[str, ...], float]:
+        """Chances by target, item and epoch, where these say which response is meant."""
+        found: dict[tuple[str, ...], float | None] = {}
+        for key, chance in self.probability.items():
+            found[key[1:]] = None if key[1:] in found else chance
+        return {key: chance for key, chance in found.items() if chance is not None}
 
 
 def read_sampling(path: str) -> Sampling:
@@ -103,7 +115,10 @@ def read_sampling(path: str) -> Sampling:
                 column="probability",
                 fix="give a number over 0 and at most 1",
             )
-        named = tuple("" if value is None else str(value) for value in key)
+        named = tuple(
+            _whole(value) if column == "epoch" else undefused(str(value or ""))
+            for column, value in zip(keys, key, strict=True)
+        )
         if chances.setdefault(named, chance) != chance:
             raise InputError(
                 f"the response {', '.join(named)} has the probabilities {chances[named]:g} "
@@ -114,6 +129,13 @@ def read_sampling(path: str) -> Sampling:
                 fix="give each response one, and add columns run and epoch where they differ",
             )
     return Sampling(source.shown, keys, chances)
+
+
+def _whole(value: object) -> str:
+    """A whole number as it is written, also where a spreadsheet has made 1.0 of it."""
+    text = str(value or "")
+    head, point, tail = text.partition(".")
+    return head if point and not tail.strip("0") else text
 
 
 def _chance(value: object) -> float | None:
@@ -128,4 +150,4 @@ def _value(panel: Panel, name: str, row: int) -> str:
     if name == "epoch":
         return str(panel.epoch[row])
     column = {"run": panel.run, "target": panel.target, "item": panel.item}[name]
-    return column.names[int(column.codes[row])]
+    return undefused(column.names[int(column.codes[row])])

@@ -109,7 +109,7 @@ def label_blocks(data: Row) -> Iterator[Block]:
     width = next((row["width"] for row in rows if row["width"] is not None), None)
     if width is not None:
         yield Table(
-            f"Human labels for an interval of {percent(width)} from end to end",
+            f"Human labels for an interval of {100 * width:.3g}% from end to end",
             (
                 Column("judge", "name"),
                 Column("rate of"),
