@@ -91,3 +91,24 @@ def test_a_file_that_names_no_target_is_an_error(run: Run, folder: Path) -> None
     result = run("construct", folder / "matrix.csv", "--groups", f"{folder}/other.csv:made", *QUICK)
     assert result.code == 2
     assert "grouping 'made' names none of the 30 targets" in result.err
+
+
+def test_a_parquet_matrix_of_categories_is_read(run: Run, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {"target": pa.array([f"m{i}" for i in range(12)])}
+    columns |= {f"q{j}": pa.array([str((i + j) % 2) for i in range(12)]) for j in range(4)}
+    coded = pa.table({name: column.dictionary_encode() for name, column in columns.items()})
+    pq.write_table(coded, tmp_path / "m.parquet")
+    result = run("construct", tmp_path / "m.parquet", "--max-dims", "1", *QUICK[-2:], "--json", "-")
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert (found["targets"], found["items"]) == (12, 4)
+
+
+def test_a_column_of_the_evidence_without_values_has_no_key_column(run: Run, folder: Path) -> None:
+    result = run("construct", folder / "matrix.csv", "--groups", "developer", *QUICK)
+    assert result.code == 2
+    assert "grouping 'developer' gives no target a group" in result.err
+    assert "key" not in result.err

@@ -56,6 +56,23 @@ def test_a_table_of_scores_is_told_by_its_content(run: Run, folder: Path):
     assert (found["input"], found["subjects"]) == ("scores", 30)
 
 
+def test_the_settings_say_what_was_asked(run: Run, folder: Path):
+    result = run("factors", folder / "scores.csv", "--json", "-")
+    settings = json.loads(result.out)["settings"]
+    assert settings["sources"] == [str(folder / "scores.csv")]
+    for name in ("structure", "success", "judge"):
+        assert settings[name] is None
+        assert name in settings["why"]
+
+
+def test_a_misspelt_row_of_a_correlation_matrix_is_named(run: Run, tmp_path: Path):
+    (tmp_path / "c.csv").write_text(CORRELATIONS.replace("\nc,", "\ncc,"))
+    for more in ((), ("--subjects", "80")):
+        result = run("factors", tmp_path / "c.csv", *more)
+        assert result.code == 2
+        assert "row 3 (line 4), column 'name': 'cc' is no column" in result.err
+
+
 def test_whole_numbers_are_scores_where_it_is_said(run: Run, tmp_path: Path):
     rng = np.random.default_rng(1)
     scores = rng.integers(0, 100, (20, 1)) + rng.integers(0, 30, (20, 4))

@@ -102,7 +102,7 @@ def test_saturated_items_never_support_one_attribute() -> None:
     assert not found["saturation"]["modelable"]
     assert found["verdict"]["single_attribute"] != "supported"
     assert "<" not in finding.sentence()  # no object in the words
-    assert "no model of several" not in finding.sentence()
+    assert "no model of several dimensions was asked for" not in finding.sentence()
 
 
 def test_a_structure_that_a_constant_item_spoils_is_left_out_and_said() -> None:
@@ -141,6 +141,98 @@ def test_groups_that_name_no_target_are_an_error() -> None:
         audit_construct(responses, settings=settings(responses, groups={"made": {"x": "y"}}))
 
 
+def audit_quickly(responses: Responses, **more: Any) -> ConstructFinding:
+    few = {"groups": {}, "structures": {}, "max_dims": 1, **more}
+    return audit_construct(responses, settings=settings(responses, **few))
+
+
+def test_a_grouping_that_fails_leaves_the_rows_of_the_others() -> None:
+    responses = two_factors(30, 6)
+    good = {name: ("x", "y")[int(name) % 2] for name in responses.targets}
+    both = {"good": good, "bad": dict.fromkeys(good, "z")}
+    found = audit_quickly(responses, groups=both)
+    assert found.dif
+    assert [entry["grouping"] for entry in found.dif_groups] == ["good"]
+    assert "dif" not in found.why
+    assert any("were not compared by bad" in said for said in found.warnings)
+
+
+def test_names_that_match_in_part_are_said() -> None:
+    responses = two_factors(30, 6)
+    groups = {name: ("x", "y")[int(name) % 2] for name in responses.targets[:28]}
+    families = {"1": "f", "ghost": "f"}
+    found = audit_quickly(responses, groups={"made": groups | {"old": "x"}}, clusters=families)
+    said = found.warnings
+    assert "Grouping 'made' gives 2 of 30 targets no group: 29, 30." in said
+    assert "Grouping 'made' has 1 name that is no target: old." in said
+    assert any(text.startswith("The column of families gives 29 of 30 targets") for text in said)
+    assert "The column of families has 1 name that is no target: ghost." in said
+
+
+@pytest.mark.parametrize(
+    ("families", "said"),
+    [
+        ({"ghost": "f"}, "the column of families names none of the 30 targets"),
+        ({"1": ""}, "the column of families gives no target a family"),
+    ],
+)
+def test_families_that_name_no_target_are_an_error(families: dict[str, str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        audit_quickly(two_factors(30, 6), clusters=families)
+
+
+def test_no_item_that_varies_is_said_of_the_groups() -> None:
+    responses = make_responses(np.ones((24, 12), int))
+    groups = {name: ("x", "y")[int(name) % 2] for name in responses.targets}
+    found = audit_quickly(responses, groups={"made": groups})
+    assert found.why["dif"] == "no item varies"
+    assert "Items were not compared by made: no item varies." in found.warnings
+
+
+def test_a_dimension_of_other_data_is_ignored() -> None:
+    responses = two_factors(30, 6)
+    wide = {item: "ab"[int(item) % 2] for item in responses.items} | {"z1": "c", "z2": "c"}
+    found = audit_quickly(responses, structures={"kind": wide})
+    assert "Structure 'kind' has no item of the matrix in c: ignored." in found.warnings
+    assert not any("was not fitted" in said for said in found.warnings)
+
+
+def test_a_structure_that_could_not_be_fitted_is_the_reason() -> None:
+    responses = two_factors(30, 12)
+    found = audit_quickly(responses, structures={"kind": dict.fromkeys(responses.items, "a")})
+    why = "structure 'kind' was not fitted (it has one dimension)"
+    assert why in found.verdict.why
+    assert found.why["without_domain"] == why
+    with pytest.raises(InputError, match="gives none of the 12 items a dimension"):
+        audit_quickly(responses, structures={"kind": {}})
+
+
+def test_models_that_are_left_out_for_one_reason_are_one_note() -> None:
+    from safemetry.construct.dimensions.comparison import LeftOut, _warnings
+
+    many = [LeftOut(f"{size}D exploratory", "too many") for size in range(5, 9)]
+    (said,) = _warnings((), (), many)
+    assert said == "5D exploratory to 8D exploratory (4 models) are left out: too many."
+
+
+def test_groups_that_hardly_overlap_do_not_simply_differ() -> None:
+    from safemetry.construct.dif.audit import audit_differences
+    from safemetry.construct.dif.settings import DifferencesSettings
+    from safemetry.construct.finding import _differing
+
+    rng = np.random.default_rng(3)
+    chance = np.where(np.arange(30) < 15, 0.95, 0.2)[:, None]
+    responses = make_responses((rng.random((30, 12)) < chance).astype(int))
+    groups = {name: ("x", "y")[int(name) > 15] for name in responses.targets}
+    chosen = DifferencesSettings(
+        simulations=39, further_simulations=39, methods=("mantel_haenszel",)
+    )
+    row = audit_differences(responses, groups, settings=chosen).headline()
+    assert row.shared_bands == 1
+    assert "Only 1 of 3 bands of ability holds both x and y: there" in _differing(row)
+    assert "At equal ability" not in _differing(row)
+
+
 def test_copies_are_named_beside_the_verdict() -> None:
     responses = two_factors(30, 60)
     copied = make_responses(np.concatenate([responses.codes, responses.codes[:4]]))
@@ -149,7 +241,7 @@ def test_copies_are_named_beside_the_verdict() -> None:
     groups = found.to_dict()["near_duplicates"]["groups"]
     named = {tuple(group["targets"]) for group in groups}
     assert named == {("1", "31"), ("2", "32"), ("3", "33"), ("34", "4")}
-    assert any("answer (nearly) alike" in said for said in found.warnings)
+    assert any("8 targets answer identically" in said for said in found.warnings)
 
 
 def test_without_several_dimensions_nothing_is_decided() -> None:
@@ -273,6 +365,6 @@ def test_harmbench(shared: Path, study_size: float) -> None:
         and row["matching"] == "score"
     }
     # With 399 simulated matrices a threshold moves by about .05, and a count by one or two.
-    assert flags["3 quantile bands of the two groups", "regularised"] <= 2
-    assert 4 <= flags["3 quantile bands of the two groups", "tight"] <= 8
-    assert flags["3 quantile bands of all targets", "regularised"] <= 4
+    assert flags["3 quantile bands of the two groups (right-closed)", "regularised"] <= 2
+    assert 4 <= flags["3 quantile bands of the two groups (right-closed)", "tight"] <= 8
+    assert flags["3 quantile bands of all targets (right-closed)", "regularised"] <= 4

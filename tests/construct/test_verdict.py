@@ -239,3 +239,52 @@ def test_harmbench_by_the_whole_rule(shared, study_size):
     assert found.null_sets_used == 99
     assert found.p_value == pytest.approx(0.01)
     assert 0.006 < found.null_q95 < 0.011
+
+
+def test_a_model_that_failed_the_nesting_check_is_never_the_best():
+    null = np.linspace(0, 0.004, 99)
+    many = {"2D": ONE["1D"] - 0.02, "3D": ONE["1D"] - 0.04}
+    found = decide(ONE, many, 0.02, null, VerdictSettings(), {"3D"})
+    assert (found.single_attribute, found.best_many) == (REJECTED, "2D")
+    assert found.gain == pytest.approx(0.02)
+    assert found.failed == ("3D",)
+    assert found.why.endswith("3D predicts better, but failed the nesting check: not counted.")
+    assert decide(ONE, many, 0.04, null, VerdictSettings()).best_many == "3D"
+
+
+def test_a_failed_model_stands_in_the_way_of_either_conclusion():
+    null = np.linspace(0, 0.004, 99)
+    many = {**several([0.001, 0.0012, 0.0011]), "3D": ONE["1D"] - 0.03}
+    found = decide(ONE, many, 0.0011, null, VerdictSettings(), {"3D"})
+    assert found.single_attribute == CANNOT_TELL
+    assert "the 3D model, which failed the nesting check, predicts 0.0300 nats better" in found.why
+    one = {**ONE, "1D 3PL": ONE["1D"] - 0.01}
+    found = decide(one, {"2D": ONE["1D"] - 0.012}, 0.012, null, VerdictSettings(), {"1D 3PL"})
+    assert (found.single_attribute, found.best_one) == (CANNOT_TELL, "1D")
+    assert "over the 1D 3PL model, which failed the nesting check, the gain is 0.0020" in found.why
+
+
+def test_where_every_model_of_several_dimensions_failed_nothing_is_rejected():
+    responses = two_factors(1)
+    models = quick(responses)
+    found = judge_dimensionality(responses, models, FEW, failed={"2D exploratory"}, tasks=ALONE)
+    assert found.single_attribute == CANNOT_TELL
+    assert "every model of several dimensions failed the nesting check" in found.why
+    null = np.linspace(-0.002, 0.004, 99)
+    worse = {"2D": ONE["1D"] + 0.001}
+    kept = decide(ONE, worse, -0.001, null, VerdictSettings(), {"2D"})
+    assert (kept.single_attribute, kept.best_many) == (SUPPORTED, "2D")
+    assert kept.why.endswith("Every model of several dimensions failed the nesting check.")
+
+
+def test_a_failed_model_takes_part_in_the_simulated_sets():
+    responses = two_factors(1, items=30)
+    halves = {item: "ab"[place >= 15] for place, item in enumerate(responses.items)}
+    models = quick(responses, {"half": halves})
+    whole = judge_dimensionality(responses, models, FEW, tasks=ALONE)
+    failed = {whole.best_many}
+    found = judge_dimensionality(responses, models, FEW, failed=failed, tasks=ALONE)
+    assert found.compared == whole.compared
+    assert found.null_gains == whole.null_gains
+    assert found.statistic < whole.statistic
+    assert found.best_many not in failed

@@ -243,6 +243,26 @@ def test_flagged_items_stand_by_id_with_how_many_choices_flag_them():
     assert rows["hb-0"]["class"] == "C"
 
 
+def test_where_nothing_can_be_compared_no_number_of_items_is_flagged():
+    row = dif_row("mantel_haenszel", "tertiles of the two groups", "tight", 0)
+    for item in row["items"]:
+        item |= {"statistic": None, "effect": None, "why": {"statistic": "too few responses"}}
+    part = construct_part(audit(dif=[row | {"observed_max": None}]))
+    facts = {fact.label: fact for fact in part.facts}
+    assert facts["Items that differ between groups"].value == "unknown"
+    said = [block.text for block in of_kind(part, Text) if "Do items differ" in block.text]
+    (text,) = said
+    assert text.endswith("of equal ability? No item can be compared: too few responses.")
+
+
+def test_bands_without_one_of_the_groups_are_a_caveat():
+    row = dif_row("mantel_haenszel", "tertiles of the two groups", "tight", 6)
+    lacking = [{"band": 1, "lacks": "OpenAI", "targets": 9}]
+    more = {"headline": True, "band_count": 3, "lacking_bands": lacking}
+    said = [block.text for block in of_kind(construct_part(audit(dif=[row | more])), Text)]
+    assert any("Only 2 of 3 bands of ability hold both OpenAI and Anthropic" in t for t in said)
+
+
 def test_what_the_choices_change_stands_beside_them():
     part = construct_part(audit())
     facts = {fact.label: fact for fact in part.facts}

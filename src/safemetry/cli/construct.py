@@ -372,7 +372,8 @@ def _differences(rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
             _METHODS.get(row["method"], row["method"]),
             _choice(row),
             row["prior"],
-            f"{row['flags']:,}" + (" *" if row["headline"] else ""),
+            ("unknown" if row["observed_max"] is None else f"{row['flags']:,}")
+            + (" *" if row["headline"] else ""),
             number(row["observed_max"]),
             number(row["threshold"]),
         )
@@ -411,6 +412,7 @@ def _choice(row: Mapping[str, Any]) -> str:
     if row["bands"] is None:
         return f"penalty {row['penalty']:g}"
     words = row["bands"].replace(" quantile bands of", " bands,").replace("the two groups", "pair")
+    words = words.replace(" (right-closed)", "")  # all are
     matching = row["matching"].replace("score", "").replace("without the item", "rest").strip()
     return ", ".join(part for part in (words.replace("all targets", "all"), matching) if part)
 

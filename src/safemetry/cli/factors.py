@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -121,6 +122,7 @@ def factors(
     from safemetry.cli.output import deliver
     from safemetry.construct.factors import FactorSettings, analyse_factors
     from safemetry.evidence.evidence import Evidence
+    from safemetry.findings import resolved
     from safemetry.tasks import TaskSettings
 
     settings = FactorSettings(
@@ -137,6 +139,14 @@ def factors(
         settings=settings,
         tasks=TaskSettings(jobs=shared.jobs, quiet=shared.quiet),
     )
+    chosen = {
+        **{name: value for name, value in finding.settings.items() if name != "why"},
+        "judge": judge,
+        "success": success,
+        "structure": structure,
+        "sources": list(data.sources) if isinstance(data, Evidence) else list(sources),
+    }
+    finding = replace(finding, settings=resolved(chosen, "not given, not used, or left open"))
     deliver(finding, shared, _tables(finding), finding.sentence())
 
 

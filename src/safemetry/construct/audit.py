@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -88,6 +88,7 @@ def audit_construct(
     audit = _Audit(responses, chosen)
     held = responses.select_items(varying_items(responses))
     structures = audit.structures(held)
+    audit.check_names()
     saturation = measure_saturation(responses, chosen.structures or None, benchmarks)
     parts = audit.parts(held, structures, of_judges)
     verdict = _with_saturation(parts["verdict"], saturation)
@@ -115,6 +116,7 @@ class _Audit:
     settings: ConstructSettings
     why: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    unfitted: dict[str, str] = field(default_factory=dict)
 
     def structures(self, held: Responses) -> dict[str, dict[str, str]]:
         """The dimension of each item that varies; structures that cannot be fitted are left out.
@@ -125,27 +127,51 @@ class _Audit:
             For a structure that leaves an item without a dimension.
         """
         kept = {}
+        there = set(self.responses.items)
         for name, loads_on in self.settings.structures.items():
             without = [item for item in held.items if item not in loads_on]
+            if without and len(without) == len(held.items):
+                raise InputError(
+                    f"structure {name!r} gives none of the {len(held.items):,} items a dimension",
+                    fix="its column is empty, or its keys are no items of the matrix",
+                )
             if without:
                 raise InputError(
                     f"structure {name!r} gives {len(without):,} of {len(held.items):,} items no "
                     f"dimension, the first is {without[0]!r}",
                     fix="give every item one, or leave those out with --filter",
                 )
+            self._say_what_is_elsewhere(name, loads_on)
             found = {item: loads_on[item] for item in held.items}
             sizes = Counter(found.values())
-            sizes.update(dict.fromkeys(loads_on.values(), 0))
+            sizes.update({loads_on[item]: 0 for item in loads_on if item in there})
             small = [f"{dimension} {count}" for dimension, count in sizes.items() if count < 2]
-            if small or len(sizes) < 2:
+            if len(sizes) < 2:
+                self._left_unfitted(name, "it has one dimension")
+            elif small:
                 reason = f"dimensions with fewer than 2 items that vary: {', '.join(small)}"
-                self.warnings.append(
-                    f"Structure {name!r} was not fitted: "
-                    f"{reason if small else 'it has one dimension'}."
-                )
-                continue
-            kept[name] = found
+                self._left_unfitted(name, reason)
+            else:
+                kept[name] = found
         return kept
+
+    def _left_unfitted(self, name: str, reason: str) -> None:
+        self.unfitted[name] = reason
+        self.warnings.append(f"Structure {name!r} was not fitted: {reason}.")
+
+    def _say_what_is_elsewhere(self, name: str, loads_on: Mapping[str, str]) -> None:
+        """Dimensions without any item of the matrix are those of other data, and ignored."""
+        here = {loads_on[item] for item in self.responses.items if item in loads_on}
+        elsewhere = sorted(set(loads_on.values()) - here)
+        if elsewhere:
+            self.warnings.append(
+                f"Structure {name!r} has no item of the matrix in {_few(elsewhere)}: ignored."
+            )
+
+    def _no_structure(self) -> str:
+        """Why no structure takes part."""
+        said = [f"structure {name!r} was not fitted ({why})" for name, why in self.unfitted.items()]
+        return "; ".join(said) or "no structure was given"
 
     def parts(
         self,
@@ -238,12 +264,13 @@ class _Audit:
                     seed=chosen.seed,
                 ),
                 known=table.losses,
+                failed={failure.nesting for failure in table.nesting_failures},
                 tasks=chosen.tasks("verdict"),
             )
             if several
             else Verdict(
                 single_attribute=CANNOT_TELL,
-                why="Cannot tell: no model of several dimensions was asked for.",
+                why=self._nothing_of_several(),
                 null_sets=chosen.null_sets,
             )
         )
@@ -262,12 +289,21 @@ class _Audit:
             "verdict": verdict,
         }
 
+    def _nothing_of_several(self) -> str:
+        if self.unfitted:
+            return (
+                "Cannot tell: there is no model of several dimensions to compare, because "
+                f"{self._no_structure()}, and none is explored."
+            )
+        return "Cannot tell: no model of several dimensions was asked for."
+
     def _correlations(self, table: ModelComparison) -> tuple[FactorCorrelations, ...]:
         """Of every structure, and of the best explored model of several dimensions."""
         explored = [row for row in table.models if row.kind == "exploratory" and row.dims > 1]
         names = [row.name for row in table.models if row.kind == "confirmatory"]
         if explored:
-            best = min(explored, key=lambda row: row.log_loss.mean)
+            # A fit that failed the nesting check is looked at only where all of them did.
+            best = min(explored, key=lambda row: (row.rank is None, row.log_loss.mean))
             names.append(best.name)
         found = tuple(
             factor_correlations(table.fit(name), seed=self.settings.seed) for name in names
@@ -296,7 +332,7 @@ class _Audit:
             self.why["without_domain"] = (
                 f"every structure has more than {MOST_DOMAINS} domains"
                 if structures
-                else "no structure was given"
+                else self._no_structure()
             )
             return None
         chosen = self.settings
@@ -338,30 +374,68 @@ class _Audit:
         duplicates = near_duplicates(held, chosen.clusters or None) if held.items else None
         if duplicates is None:
             self.why["near_duplicates"] = "no item varies"
-        elif duplicates.groups:
+        elif duplicates.groups or duplicates.why:
             self.warnings.append(duplicates.sentence())
         if not chosen.groups:
             self.why |= dict.fromkeys(("dif", "dif_groups"), "no groups were given")
             return {"near_duplicates": duplicates}
         rows: list[Any] = []
         compared: list[dict[str, Any]] = []
+        reasons: list[str] = []
         for name, groups in chosen.groups.items():
-            if not groups.keys() & set(held.targets):
-                raise InputError(
-                    f"grouping {name!r} names none of the {len(held.targets):,} targets",
-                    fix="its key column holds the names of the targets",
-                )
             try:
                 found = self._differences_between(held, groups, structures, name)
             except InputError as error:
-                self.why |= dict.fromkeys(("dif", "dif_groups"), error.problem)
+                reasons.append(error.problem)
                 self.warnings.append(f"Items were not compared by {name}: {error.problem}.")
-                return {"near_duplicates": duplicates}
+                continue
             rows += found.rows
             compared.append(_groups(name, found))
             self.warnings += found.warnings
             self.warnings += found.not_compared(name)
+        if not compared:
+            self.why |= dict.fromkeys(("dif", "dif_groups"), "; ".join(dict.fromkeys(reasons)))
+            return {"near_duplicates": duplicates}
         return {"dif": tuple(rows), "dif_groups": compared, "near_duplicates": duplicates}
+
+    def check_names(self) -> None:
+        """Look at the names of groupings and families before anything is fitted.
+
+        Raises
+        ------
+        InputError
+            For a grouping or families without a single target.
+        """
+        for name, groups in self.settings.groups.items():
+            self._check_names(f"grouping {name!r}", "group", groups)
+        if self.settings.clusters:
+            self._check_names("the column of families", "family", self.settings.clusters)
+
+    def _check_names(self, what: str, kind: str, given: Mapping[str, str]) -> None:
+        """Say which targets have no entry, and which entries are no target."""
+        targets = self.responses.targets
+        named = {name for name, value in given.items() if value}
+        if not named:
+            raise InputError(
+                f"{what} gives no target a {kind}",
+                fix="its column is empty: fill it, or name another as FILE:COL",
+            )
+        without = [name for name in targets if name not in named]
+        if len(without) == len(targets):
+            raise InputError(
+                f"{what} names none of the {len(targets):,} targets",
+                fix="its keys, in a file the column target or model, are the names of the targets",
+            )
+        subject = f"{what[:1].upper()}{what[1:]}"
+        if without:
+            self.warnings.append(
+                f"{subject} gives {len(without):,} of {len(targets):,} targets no {kind}: "
+                f"{_few(without)}."
+            )
+        unknown = sorted(named - set(targets))
+        if unknown:
+            verb = "name that is no target" if len(unknown) == 1 else "names that are no targets"
+            self.warnings.append(f"{subject} has {len(unknown):,} {verb}: {_few(unknown)}.")
 
     def _differences_between(
         self,
@@ -395,6 +469,11 @@ def _groups(name: str, found: DifferencesAudit) -> dict[str, Any]:
         "skipped": found.skipped,
         "settings": found.settings,
     }
+
+
+def _few(names: Sequence[str], most: int = 6) -> str:
+    """The first names."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def _too_small(held: Responses) -> str:

@@ -182,6 +182,14 @@ def _differing(row: DifferenceRow) -> str:
         return f"No item can be compared between {first} and {second}: {row.items[0].why}."
     how = f"{_METHODS.get(row.method, row.method)}, {row.matching}"
     verb = "differs" if row.flags == 1 else "differ"
+    if row.lacking_bands and row.band_count is not None and row.shared_bands is not None:
+        holds = "holds" if row.shared_bands == 1 else "hold"
+        doubt = "; that may be what is left of their difference in ability" if row.flags else ""
+        return (
+            f"Only {row.shared_bands} of {row.band_count} bands of ability {holds} both {first} "
+            f"and {second}: there {row.flags} of the {compared} items that can be compared {verb} "
+            f"({how}; {len(row.items)} items in all){doubt}."
+        )
     return (
         f"At equal ability {row.flags} of the {compared} items that can be compared {verb} between "
         f"{first} and {second} ({how}; {len(row.items)} items in all)."

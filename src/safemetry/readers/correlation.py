@@ -42,13 +42,31 @@ class CorrelationTable:
 
 
 def is_correlation(source: Source, evidence_map: EvidenceMap | None = None) -> bool:
-    """Whether the first column of a table holds the names that its header gives to the others."""
+    """Whether the first column of a table holds the names that its header gives to the others.
+
+    A square table with ones on the diagonal is one too where most names agree: reading it then
+    names the row that does not.
+    """
     sample = read_sample(source, (evidence_map or EvidenceMap()).encoding)
     if sample is None or len(sample.names) < 3:
         return False
     first, *names = sample.names
     rows = sample.rows[first].cast(pa.string()).to_pylist()
-    return len(rows) == len(names) and set(rows) == set(names)
+    if len(rows) != len(names):
+        return False
+    known = set(rows) & set(names)
+    if len(known) == len(names):
+        return True
+    return 2 * len(known) > len(names) and all(
+        _is_one(sample.rows[name][row].as_py()) for row, name in enumerate(rows) if name in known
+    )
+
+
+def _is_one(cell: object) -> bool:
+    try:
+        return abs(float(str(cell)) - 1) <= _ROUNDING
+    except ValueError:
+        return False
 
 
 def read_correlations(

@@ -52,7 +52,7 @@ class MatrixReader:
 
     def fits(self, sample: Sample, evidence_map: EvidenceMap) -> bool:
         """Whether the table is a matrix; one of fractions is too, and is refused when read."""
-        table = sample.rows
+        table = decoded(sample.rows)
         if not table.num_rows or is_tidy(sample.names, evidence_map):
             return False
         if labels.is_declared(sample.names, evidence_map):
@@ -73,7 +73,7 @@ class MatrixReader:
             For a fraction, a negative number or a text in a cell, or two rows of one target.
         """
         table = read_table(source, evidence_map.encoding, in_memory=True)
-        wide = table.to_arrow()
+        wide = decoded(table.to_arrow())
         layout = layout_of(wide, evidence_map)
         if layout is None or not layout.items:
             raise InputError(
@@ -99,6 +99,15 @@ class Layout:
     target: str
     items: tuple[str, ...]
     row_numbers: str | None
+
+
+def decoded(table: pa.Table) -> pa.Table:
+    """The table with each dictionary-encoded column as plain values, as pandas categories are."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            plain = table.column(place).cast(field.type.value_type)
+            table = table.set_column(place, field.name, plain)
+    return table
 
 
 def layout_of(table: pa.Table, evidence_map: EvidenceMap) -> Layout | None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from safemetry.errors import InputError
 from safemetry.evidence.maps import EvidenceMap
-from safemetry.readers.matrix import holds_numbers, layout_of
+from safemetry.readers.matrix import decoded, holds_numbers, layout_of
 from safemetry.readers.source import Source
 from safemetry.readers.tables import read_sample, read_table
 from safemetry.readers.tidy import is_tidy
@@ -49,10 +49,11 @@ def is_score_table(source: Source, evidence_map: EvidenceMap | None = None) -> b
     sample = read_sample(source, given.encoding)
     if sample is None or is_tidy(sample.names, given):
         return False
-    layout = layout_of(sample.rows, given)
+    rows = decoded(sample.rows)
+    layout = layout_of(rows, given)
     if layout is None or len(layout.items) < 2:
         return False
-    columns = [sample.rows[name] for name in layout.items]
+    columns = [rows[name] for name in layout.items]
     return all(map(holds_numbers, columns)) and any(map(_holds_fractions, columns))
 
 
@@ -75,7 +76,7 @@ def read_scores(source: Source | str, evidence_map: EvidenceMap | None = None) -
     given = evidence_map or EvidenceMap()
     place = source if isinstance(source, Source) else Source(source, given.limits)
     table = read_table(place, given.encoding, in_memory=True)
-    wide = table.to_arrow()
+    wide = decoded(table.to_arrow())
     layout = layout_of(wide, given)
     if layout is None or not layout.items:
         raise InputError(

@@ -39,7 +39,7 @@ def test_copies_with_a_few_flips_are_found_and_named_by_family(shared):
 @pytest.mark.parametrize("name", ["harmbench", "antredteam", "simplesafety"])
 def test_published_matrices_hold_no_near_duplicates_on_informative_items(shared, name):
     codes, names = matrix(shared, name)
-    assert near_duplicates(make_responses(codes, targets=names)).groups == ()
+    assert near_duplicates(make_responses(codes, targets=names)).clusters == {}
 
 
 def test_strong_targets_that_pass_nearly_everything_are_not_duplicates():
@@ -48,17 +48,46 @@ def test_strong_targets_that_pass_nearly_everything_are_not_duplicates():
     codes = (rng.random((50, 300)) < expit(theta[:, None] + rng.normal(0, 1, 300))).astype(np.int8)
     agreement = (codes[:30, None] == codes[None, :30]).mean(axis=2)
     assert (agreement > 0.99).sum() > 60  # with themselves alone 30
-    assert near_duplicates(make_responses(codes)).groups == ()
+    found = near_duplicates(make_responses(codes))
+    assert all(group.may_be_chance for group in found.groups)
+    assert found.clusters == {}
 
 
-def test_a_saturated_set_has_too_few_informative_items_to_say():
+def test_equal_rows_of_a_saturated_set_are_named_and_may_be_chance():
     codes = np.ones((30, 200), np.int8)
     codes[0, :50] = 0
     found = near_duplicates(make_responses(codes))
-    assert found.groups == ()
+    (group,) = found.groups
+    assert len(group.targets) == 29
+    assert group.identical
+    assert group.may_be_chance
+    assert found.clusters == {}
     assert "0 items" in found.why
-    assert found.to_dict()["groups"] is None
-    assert found.to_dict()["why"]["groups"] == found.why
+    assert "29 targets answer identically (10, 11, 12, 13, ...), which may be chance" in (
+        found.sentence()
+    )
+    assert "other than exact copies could not be looked for: 0 items" in found.sentence()
+    assert found.to_dict()["why"]["groups"] == f"copies only: {found.why}"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_copies_are_named_however_few_items_are_informative(seed):
+    rng = np.random.default_rng(seed)
+    easy = rng.normal(size=24)
+    rows = rng.random((6, 24)) < expit(1.2 * (rng.normal(size=(6, 1)) - easy))
+    found = near_duplicates(make_responses(np.repeat(rows.astype(np.int8), 5, axis=0)))
+    assert sum(len(group.targets) for group in found.groups) == 30
+    assert all(group.identical for group in found.groups)
+    # What is nearly all passed, or all failed, may be chance.
+    assert len(found.clusters) >= 20
+    assert f"{len(found.clusters)} targets answer identically" in found.sentence()
+
+
+def test_equal_rows_of_few_answers_are_no_copies():
+    codes = np.tile([[1, 0, 1, 0, 1, 0, 1, 0, 1], [0, 1] * 4 + [1]], (3, 1)).astype(np.int8)
+    found = near_duplicates(make_responses(codes))
+    assert found.groups == ()
+    assert found.sentence().startswith("Near-duplicates other than exact copies could not")
 
 
 def test_targets_with_few_common_items_are_not_judged():

@@ -252,8 +252,39 @@ def test_a_matrix_that_is_not_definite_says_so():
         [[1, 0.9, 0.9, 0.1], [0.9, 1, -0.6, 0.2], [0.9, -0.6, 1, 0], [0.1, 0.2, 0, 1]]
     )
     found = analyse_factors(CorrelationTable(tuple("abcd"), matrix, "x"), subjects=50)
-    assert any("not positive definite" in text for text in found.warnings)
+    (said,) = found.warnings
+    assert "far from positive definite (its smallest eigenvalue is -0.6" in said
+    assert "no scores of one set of subjects have such correlations" in said
+    assert "nothing can be concluded" in found.sentence()
+    assert "keeps" not in found.sentence()
+    assert found.several is None
     assert_is_whole(found)
+
+
+def test_a_matrix_that_rounding_made_indefinite_is_analysed():
+    matrix = np.full((4, 4), 0.5) + 0.5 * np.eye(4)
+    matrix[0, 1] = matrix[1, 0] = 1.0
+    matrix[0, 2] = matrix[2, 0] = 0.501
+    found = analyse_factors(CorrelationTable(tuple("abcd"), matrix, "x"), subjects=50)
+    assert any("is not positive definite (too few targets, rounding" in t for t in found.warnings)
+    assert "parallel analysis keeps" in found.sentence()
+
+
+def test_benchmarks_that_are_one_up_to_scale_are_named():
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(40, 4)) + rng.normal(size=(40, 1))
+    values = np.column_stack([values, 2 * values[:, 1] + 3])
+    table = ScoreTable(tuple(map(str, range(40))), tuple("abcde"), values, "x")
+    found = analyse_factors(table)
+    assert any(said.startswith("b, e correlate 1: they are the same") for said in found.warnings)
+
+
+def test_too_few_targets_are_not_sent_to_pairs_that_have_no_more():
+    rng = np.random.default_rng(1)
+    table = ScoreTable(tuple("xyz"), tuple("abcd"), rng.normal(size=(3, 4)), "x")
+    with pytest.raises(InputError, match="3 targets have scores on all benchmarks") as caught:
+        analyse_factors(table)
+    assert "pairwise" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,17 @@ def test_pairs_without_targets_in_common_are_named():
     values[20:, 1] = np.nan
     with pytest.raises(InputError, match="0 targets have scores on a and b; give more targets"):
         correlate(NAMES, values)
-    with pytest.raises(InputError, match="use --missing pairwise"):
+    with pytest.raises(InputError, match=r"on all benchmarks; give more targets$"):
         correlate(NAMES, values, Missing.COMPLETE)
+
+
+def test_pairs_are_advised_where_they_have_enough_targets():
+    values = scores()
+    for place in range(values.shape[1]):
+        values[place :: values.shape[1], place] = np.nan
+    with pytest.raises(InputError, match=r"0 targets have scores on all benchmarks; .* pairwise"):
+        correlate(NAMES, values, Missing.COMPLETE)
+    assert correlate(NAMES, values, Missing.PAIRWISE).subjects >= 4
 
 
 def test_a_benchmark_that_is_constant_where_it_counts_is_named():

@@ -76,7 +76,7 @@ def audit_differences(
     plausible values of Mislevy (1991) as abilities.
     """
     chosen = settings or DifferencesSettings()
-    if responses.categories.max() > 2:
+    if (responses.categories > 2).any():
         raise InputError(
             "item differences are computed from answers 0 and 1",
             fix="say which categories are rewarded",
@@ -84,7 +84,9 @@ def audit_differences(
     grouping = group_pairs(responses.targets, groups, chosen.minimum_group)
     varying = _varying(responses)
     if varying.sum() < 2:
-        raise InputError(f"{int(varying.sum())} items vary, too few to compare groups")
+        raise InputError(
+            "1 item varies, too few to compare groups" if varying.any() else "no item varies"
+        )
     held = responses.select_items(varying)
     clusters = _cluster_labels(held.targets, cluster or {})
     skipped: list[SkippedPart] = []

@@ -36,6 +36,8 @@ class Banding:
     --------
     >>> Banding("quantiles").label
     '3 quantile bands of the two groups'
+    >>> Banding("quantiles", closed="right").label
+    '3 quantile bands of the two groups (right-closed)'
     >>> Banding("edges", edges=(0.0,)).strata(np.array([-1.0, 0.0, 2.0]))
     array([0, 1, 1])
     """
@@ -59,10 +61,11 @@ class Banding:
         """The banding in words."""
         if self.kind == "scores":
             return "each score"
+        closed = " (right-closed)" if self.closed == "right" else ""
         if self.kind == "edges":
-            return "edges at " + ", ".join(f"{edge:g}" for edge in self.edges)
+            return "edges at " + ", ".join(f"{edge:g}" for edge in self.edges) + closed
         whose = "the two groups" if self.reference == "groups" else "all targets"
-        return f"{self.count} quantile bands of {whose}"
+        return f"{self.count} quantile bands of {whose}{closed}"
 
     @property
     def size(self) -> int | None:

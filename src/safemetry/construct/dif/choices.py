@@ -48,7 +48,11 @@ class Matching(StrEnum):
 
 
 TERTILES: Final = Banding("quantiles", 3, closed="right")
-"""Of the targets of the two groups: every band then holds a third of those that are compared."""
+"""Of the targets of the two groups: every band then holds a third of those that are compared.
+
+All bands here are right-closed: a target whose ability is a quantile falls in the lower band. With
+31 targets two of them are the tertiles, so that the side decides where they stand.
+"""
 
 ALL_TERTILES: Final = Banding("quantiles", 3, reference="all", closed="right")
 """Of all targets: bands that mean the same for every pair of groups, but may lack a group."""

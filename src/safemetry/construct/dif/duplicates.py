@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
-from scipy.special import expit, pdtr
+from scipy.special import expit, gammaln, pdtr
 
 from safemetry.errors import InputError
 from safemetry.irt.parameters import BoolArray, FloatArray, IntArray, ItemModel
-from safemetry.irt.responses import Responses
+from safemetry.irt.responses import Responses, make_responses
 from safemetry.irt.unidimensional.marginal import fit_unidimensional
 
 if TYPE_CHECKING:
@@ -22,10 +22,14 @@ AGREEMENT: Final = 0.99
 MINORITY: Final = 5
 """An item is informative if its rarer answer was given this often."""
 FEWEST_ITEMS: Final = 20
+FEWEST_COPIED: Final = 10
+"""Items that targets must have answered for equal rows to be called copies."""
 _EXPECTED: Final = 3.0
 """Differences that independent targets would show before identical answers mean anything."""
 _CHANCE: Final = 0.01
 """Probability that any pair of independent targets is called near-duplicate."""
+_LIKELY: Final = 0.05
+"""Expected sets of as many equal rows of independent targets, from which on they may be chance."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +45,24 @@ class DuplicateGroup:
     least_agreement
         Smallest share of equal answers among the linked pairs.
     expected_agreement
-        What independent targets with these abilities would share, the largest over linked pairs.
+        What independent targets with these abilities would share, the largest over linked pairs;
+        None where no two items vary.
     items
-        Fewest informative items that a linked pair answered.
+        Fewest informative items that a linked pair answered; of copies all items they answered.
+    identical
+        Whether they gave the same answer to every item.
+    may_be_chance
+        Whether independent targets of these abilities would often answer alike: copies of which
+        only their equality is known.
     """
 
     targets: tuple[str, ...]
     family: str | None
     least_agreement: float
-    expected_agreement: float
+    expected_agreement: float | None
     items: int
+    identical: bool = False
+    may_be_chance: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain fields, with the reason where the family is None."""
@@ -60,10 +72,15 @@ class DuplicateGroup:
             "least_agreement": self.least_agreement,
             "expected_agreement": self.expected_agreement,
             "items": self.items,
+            "identical": self.identical,
+            "may_be_chance": self.may_be_chance,
         }
-        if self.family is None:
-            found["why"] = {"family": "not known, or not the same for all of them"}
-        return found
+        reasons = {
+            "family": "not known, or not the same for all of them",
+            "expected_agreement": "too few items vary",
+        }
+        why = {name: said for name, said in reasons.items() if found[name] is None}
+        return {**found, "why": why} if why else found
 
 
 @dataclass(frozen=True)
@@ -79,7 +96,7 @@ class NearDuplicates:
     agreement
         Share of equal answers above which targets are called near-duplicates.
     why
-        Why none could be looked for; empty if they could.
+        Why only exact copies could be looked for; empty where near-duplicates could be too.
     """
 
     groups: tuple[DuplicateGroup, ...]
@@ -89,30 +106,63 @@ class NearDuplicates:
 
     @property
     def clusters(self) -> dict[str, str]:
-        """Target -> its cluster, named for its first target; only targets that have duplicates."""
-        return {name: group.targets[0] for group in self.groups for name in group.targets}
+        """Target -> its cluster, named for its first target; only targets that have duplicates.
+
+        Copies that may be chance are left out.
+        """
+        return {
+            name: group.targets[0]
+            for group in self.groups
+            if not group.may_be_chance
+            for name in group.targets
+        }
 
     def sentence(self) -> str:
-        """Which targets answer alike, and what that does to an audit; empty where none do."""
-        if not self.groups:
-            return ""
-        named = "; ".join(", ".join(group.targets[:4]) for group in self.groups[:3])
-        more = "; ..." if len(self.groups) > 3 else ""
-        return (
-            f"{len(self.clusters)} targets answer (nearly) alike ({named}{more}): they are not "
-            "independent, and copies can look like a dimension of their own or like item "
-            "differences. Keep one of each, or name their families (--families) for item "
-            "differences."
-        )
+        """Which targets answer alike, what that does to an audit, and what was not looked for.
+
+        Empty where near-duplicates were looked for and none were found.
+        """
+        firm = [group for group in self.groups if not group.may_be_chance]
+        chance = [group for group in self.groups if group.may_be_chance]
+        said = []
+        if firm:
+            alike = "identically" if all(group.identical for group in firm) else "(nearly) alike"
+            said.append(
+                f"{len(self.clusters)} targets answer {alike} ({_named(firm)}): they are not "
+                "independent, and copies can look like a dimension of their own or like item "
+                "differences. Keep one of each, or name their families (--families) for item "
+                "differences."
+            )
+        if chance:
+            count = sum(len(group.targets) for group in chance)
+            said.append(
+                f"{count} targets answer identically ({_named(chance)}), which may be chance: the "
+                "items are so few, or so often answered alike, that independent targets would "
+                "coincide too."
+            )
+        if self.why:
+            said.append(
+                f"Near-duplicates other than exact copies could not be looked for: {self.why}."
+            )
+        return " ".join(said)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain fields; a reason where no search was possible."""
+        """Plain fields; where only exact copies could be looked for, `why` says why."""
         found: dict[str, Any] = {
             "agreement": self.agreement,
             "informative_items": self.informative_items,
-            "groups": None if self.why else [group.to_dict() for group in self.groups],
+            "groups": [group.to_dict() for group in self.groups],
         }
-        return {**found, "why": {"groups": self.why}} if self.why else found
+        return {**found, "why": {"groups": f"copies only: {self.why}"}} if self.why else found
+
+
+def _named(groups: Sequence[DuplicateGroup]) -> str:
+    """The first targets of the first groups."""
+    named = "; ".join(
+        ", ".join(group.targets[:4]) + (", ..." if len(group.targets) > 4 else "")
+        for group in groups[:3]
+    )
+    return named + ("; ..." if len(groups) > 3 else "")
 
 
 def near_duplicates(
@@ -130,11 +180,15 @@ def near_duplicates(
     strong targets apart that agree because nearly everything is passed. Targets without any
     difference are linked where three or more would be expected.
 
+    Targets with equal rows (the same items answered, 10 or more, and alike) are always named. They
+    may be chance where .05 or more sets of so many equal rows are expected among independent
+    targets of that ability.
+
     Parameters
     ----------
     responses
         Of N targets to items answered 0 or 1. Items whose rarer answer was given less than 5 times
-        say nothing about likeness and are left out.
+        say nothing about likeness and count for exact copies only.
     families
         Target -> its family (developer, base model).
     agreement
@@ -158,12 +212,13 @@ def near_duplicates(
     ones, answered = (codes == 1).sum(axis=0), (codes >= 0).sum(axis=0)
     informative = np.minimum(ones, answered - ones) >= MINORITY
     count = int(informative.sum())
+    copies = _copies(responses, families or {})
     if count < fewest_items:
         reason = (
             f"{count} items have {MINORITY} or more of the rarer answer, fewer than "
-            f"{fewest_items}: agreement on the others means nothing"
+            f"{fewest_items}, and agreement on the others means nothing"
         )
-        return NearDuplicates((), count, agreement, reason)
+        return NearDuplicates(tuple(sorted(copies, key=_order)), count, agreement, reason)
     held = responses.select_items(informative)
     chances = _chances(held)
     seen = held.observed.astype(np.float64)
@@ -181,12 +236,65 @@ def near_duplicates(
     np.fill_diagonal(linked, val=False)
     share = np.divide(different, common, out=np.ones_like(common), where=common > 0)
     likely = np.divide(expected, common, out=np.ones_like(common), where=common > 0)
+    equal = {name: group.targets for group in copies for name in group.targets}
     found = [
-        _group(members, responses.targets, families or {}, linked, (share, likely, common))
+        _group(members, responses.targets, families or {}, linked, (share, likely, common), equal)
         for members in _components(linked)
     ]
-    found.sort(key=lambda group: (group.family is None, -len(group.targets), group.targets))
-    return NearDuplicates(tuple(found), count, agreement)
+    # Rows that are equal are linked to the same others, so that a set of copies is never split.
+    there = {name for group in found for name in group.targets}
+    found += [group for group in copies if not there.intersection(group.targets)]
+    return NearDuplicates(tuple(sorted(found, key=_order)), count, agreement)
+
+
+def _order(group: DuplicateGroup) -> tuple[bool, int, tuple[str, ...]]:
+    return (group.family is None, -len(group.targets), group.targets)
+
+
+def _copies(responses: Responses, families: Mapping[str, str]) -> list[DuplicateGroup]:
+    """Sets of targets with equal rows."""
+    rows, label = np.unique(responses.codes, axis=0, return_inverse=True)
+    label = np.asarray(label).reshape(-1)
+    sizes = np.bincount(label, minlength=len(rows))
+    answered = (rows >= 0).sum(axis=1)
+    copied = np.flatnonzero((sizes > 1) & (answered >= FEWEST_COPIED))
+    if not copied.size:
+        return []
+    # One of each, so that copies do not make answers look predictable.
+    varying = (rows == 1).any(axis=0) & (rows == 0).any(axis=0)
+    # Distinct rows are few, and slopes of their own would make every answer look foreseen.
+    chances = (
+        _chances(make_responses(rows[:, varying]), ItemModel.ONE_PL) if varying.sum() > 1 else None
+    )
+    found = []
+    for one in copied:
+        names = tuple(sorted(responses.targets[place] for place in np.flatnonzero(label == one)))
+        expected, chance = None, True
+        if chances is not None:
+            seen = rows[one][varying] >= 0
+            p = chances[one][seen]
+            if p.size:
+                expected = float((p**2 + (1 - p) ** 2).mean())
+            chance = _sets_expected(len(responses.targets), len(names), p) >= _LIKELY
+        found.append(
+            DuplicateGroup(
+                names,
+                _common_family(names, families),
+                1.0,
+                expected,
+                int(answered[one]),
+                identical=True,
+                may_be_chance=chance,
+            )
+        )
+    return found
+
+
+def _sets_expected(targets: int, size: int, chances: FloatArray) -> float:
+    """Sets of `size` equal rows among independent targets that all pass with these chances."""
+    sets = gammaln(targets + 1) - gammaln(size + 1) - gammaln(targets - size + 1)
+    equal = np.log(chances**size + (1 - chances) ** size).sum()
+    return float(np.exp(min(sets + equal, 50.0)))
 
 
 def shared_answers(codes: NDArray[np.int8], chances: FloatArray, cluster: IntArray) -> FloatArray:
@@ -229,8 +337,8 @@ def shared_answers(codes: NDArray[np.int8], chances: FloatArray, cluster: IntArr
     return rho
 
 
-def _chances(responses: Responses) -> FloatArray:
-    fit = fit_unidimensional(responses, ItemModel.TWO_PL, errors=False)
+def _chances(responses: Responses, model: ItemModel = ItemModel.TWO_PL) -> FloatArray:
+    fit = fit_unidimensional(responses, model, errors=False)
     slopes, intercepts = fit.parameters.slopes[:, 0], fit.parameters.intercepts[:, 0]
     found: FloatArray = expit(fit.abilities.estimates[:, None] * slopes + intercepts)
     return found
@@ -249,16 +357,21 @@ def _group(
     families: Mapping[str, str],
     linked: BoolArray,
     figures: tuple[FloatArray, FloatArray, FloatArray],
+    equal: Mapping[str, tuple[str, ...]],
 ) -> DuplicateGroup:
     different, expected, common = (part[np.ix_(members, members)] for part in figures)
     links = linked[np.ix_(members, members)]
     names = tuple(sorted(targets[place] for place in members))
-    kinds = {families.get(name) for name in names}
-    family = kinds.pop() if len(kinds) == 1 else None
     return DuplicateGroup(
         names,
-        family,
+        _common_family(names, families),
         float(1 - different[links].max()),
         float(1 - expected[links].min()),
         int(common[links].min()),
+        identical=equal.get(names[0]) == names,
     )
+
+
+def _common_family(names: Sequence[str], families: Mapping[str, str]) -> str | None:
+    kinds = {families.get(name) for name in names}
+    return kinds.pop() if len(kinds) == 1 else None

@@ -91,6 +91,8 @@ class DifferenceRow:
         Of the largest statistic, over all items.
     lacking_bands
         Bands without a target of one of the groups.
+    band_count
+        How many bands there are; None where there are none, or each score is one.
     items
         Every item of the scope.
     """
@@ -114,6 +116,7 @@ class DifferenceRow:
     observed_max: float | None
     p_value: float | None
     lacking_bands: tuple[LackingBand, ...]
+    band_count: int | None
     items: tuple[ItemDifference, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -121,6 +124,7 @@ class DifferenceRow:
         found: dict[str, Any] = dict(vars(self))
         reasons = {
             "bands": "a regression needs no bands",
+            "band_count": "there are no bands, or each score is one",
             "smoothing": "a regression smooths no sums",
             "penalty": "Mantel-Haenszel has no penalty",
             "observed_max": "no item has a statistic",
@@ -128,6 +132,13 @@ class DifferenceRow:
         }
         found["why"] = {name: why for name, why in reasons.items() if found[name] is None}
         return found
+
+    @property
+    def shared_bands(self) -> int | None:
+        """How many bands hold targets of both groups; None where `band_count` is."""
+        if self.band_count is None:
+            return None
+        return self.band_count - len({band.band for band in self.lacking_bands})
 
     @property
     def flagged(self) -> tuple[str, ...]:

@@ -63,6 +63,7 @@ def make_row(
         observed_max=largest,
         p_value=p_value,
         lacking_bands=planned.lacking,
+        band_count=None if statistic.bands is None else statistic.bands.size,
         items=_items(planned, flagged, item_flagged, p_values),
     )
 

@@ -281,5 +281,13 @@ def _warnings(
                 f"{found.model.name}: the best start did not converge in {stuck} of "
                 f"{len(found.best)} splits; its loss may be a little too high."
             )
-    said += [f"{model.name} is left out: {model.why}." for model in left_out]
+    alike: dict[str, list[str]] = {}
+    for model in left_out:
+        alike.setdefault(model.why, []).append(model.name)
+    for why, names in alike.items():
+        many = len(names) > 2
+        named = (
+            f"{names[0]} to {names[-1]} ({len(names):,} models)" if many else " and ".join(names)
+        )
+        said.append(f"{named} {'is' if len(names) == 1 else 'are'} left out: {why}.")
     return tuple(said)

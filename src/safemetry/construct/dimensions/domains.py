@@ -188,9 +188,14 @@ def _conclude(name: str, rows: list[WithoutDomain]) -> DomainFollowUp:
     whole, without = rows[0], tuple(rows[1:])
     known = {row.domain: row.gain.gain for row in without if row.gain is not None}
     if whole.gain is None or whole.gain.gain < LEAST_GAIN or not known:
-        sentence = "Several dimensions gain little with all items: no domain can carry them."
+        sentence = (
+            "Several dimensions gain little with all items: no domain of the structure "
+            f"{name!r} can carry them."
+        )
         if whole.gain is None or not known:
-            sentence = "Too few items or targets to leave a domain out."
+            sentence = (
+                f"Structure {name!r}: too few items or targets to leave one of its domains out."
+            )
         return DomainFollowUp(name, whole, without, None, sentence)
     carrier = min(known, key=known.__getitem__)
     left = known[carrier]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +42,7 @@ def judge_dimensionality(
     settings: VerdictSettings | None = None,
     *,
     known: Sequence[ModelLosses] = (),
+    failed: Collection[str] = (),
     tasks: TaskSettings | None = None,
 ) -> Verdict:
     """Judge whether one attribute explains the responses.
@@ -59,13 +60,18 @@ def judge_dimensionality(
         Splits, simulated sets, percentile.
     known
         Losses on the same splits that were computed before, of which start 0 is taken.
+    failed
+        Names of the models that failed the nesting check (see `nesting_failures`). They are fitted
+        to every simulated set like the others, which makes the threshold no lower, but the observed
+        gain is that of a model of several dimensions that passed, where one did.
     tasks
         Workers, resuming and progress.
 
     Returns
     -------
     Verdict
-        ``cannot_tell`` without figures where there are too few targets or items for two dimensions.
+        ``cannot_tell`` without figures where there are too few targets or items for two dimensions,
+        or every model of one dimension failed the nesting check.
 
     Raises
     ------
@@ -81,13 +87,23 @@ def judge_dimensionality(
     reason = _impossible(responses, one, many, masks)
     if reason:
         return Verdict(single_attribute=CANNOT_TELL, why=reason, null_sets=chosen.null_sets)
+    passed = [model for model in many if model.name not in failed] or list(many)
+    if reason := _all_failed(one, failed):
+        return Verdict(
+            single_attribute=CANNOT_TELL,
+            why=reason,
+            null_sets=chosen.null_sets,
+            failed=tuple(model.name for model in (*one, *many) if model.name in failed),
+        )
     losses = _from_start_0(responses, (*one, *many), masks, known, running)
     quick = [model for model in one if not _has_asymptotes(model)] or one
     compared = [*quick, *many]
-    statistic = best_gain(np.array([losses[model.name] for model in compared]), len(quick))
+    observed = np.array([losses[model.name] for model in (*quick, *passed)])
+    statistic = best_gain(observed, len(quick))
     single = {model.name: losses[model.name] for model in one}
     several = {model.name: losses[model.name] for model in many}
-    best = next(model for model in one if model.name == lowest(single))
+    able = {name: values for name, values in single.items() if name not in failed}
+    best = next(model for model in one if model.name == lowest(able))
     shared = {
         "responses": responses,
         "null": fit_one_dimension(responses, best),
@@ -104,7 +120,7 @@ def judge_dimensionality(
         seed=chosen.seed,
         tasks=running,
     )
-    verdict = decide(single, several, statistic, gains, chosen)
+    verdict = decide(single, several, statistic, gains, chosen, failed)
     return replace(verdict, compared=tuple(model.name for model in compared))
 
 
@@ -156,6 +172,17 @@ def _has_asymptotes(model: CandidateModel) -> bool:
 def _possible(model: CandidateModel, responses: Responses) -> bool:
     targets, items = responses.codes.shape
     return model.structure is not None or model.dimensions <= min(targets - 1, items)
+
+
+def _all_failed(one: Sequence[CandidateModel], failed: Collection[str]) -> str:
+    """Why no model of one dimension can stand for it, or an empty text."""
+    if not all(model.name in failed for model in one):
+        return ""
+    names = ", ".join(model.name for model in one)
+    return (
+        f"Cannot tell: no model of one dimension passed the nesting check ({names}): each fits "
+        "all responses worse than one that it contains, so its predictions decide nothing."
+    )
 
 
 def _impossible(

@@ -8,13 +8,15 @@ Single attribute *rejected*: the gain of the best multidimensional model over th
 one-dimensional one exceeds the 95th percentile of the same gain in data sets simulated from the
 fitted one-dimensional model, and over every one-dimensional model it is .005 nats or more.
 *Supported*: it does not exceed it, and the interval of the gain lies below .005 nats. Otherwise
-*cannot tell*. This is a parametric bootstrap test (Efron & Tibshirani 1993, chapter 16; Davison &
-Hinkley 1997, section 4.2); it never counts dimensions.
+*cannot tell*. A model that fits all responses worse than one that it contains is never the best
+one while another one passed; it can reject nothing, and stands in the way of both. This is a parametric
+bootstrap test (Efron & Tibshirani 1993, chapter 16; Davison & Hinkley 1997, section 4.2); it never
+counts dimensions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -28,6 +30,7 @@ from safemetry.irt.parameters import FloatArray
 SUPPORTED: Final = "supported"
 REJECTED: Final = "rejected"
 CANNOT_TELL: Final = "cannot_tell"
+FAILED: Final = "failed the nesting check"
 
 
 @dataclass(frozen=True)
@@ -118,14 +121,15 @@ class Verdict:
         Held-out log loss of the best one-dimensional model less that of the best multidimensional
         one, in nats, mean over splits, with the interval of `paired_difference`.
     best_one, best_many
-        Which these are.
+        Which these are, among the models that passed the nesting check where one did.
     splits_won, splits
         In how many splits the multidimensional model predicts better.
     statistic
         The gain over the one-dimensional models that were refitted in every simulated set: all but
         those with asymptotes. It is this one that is compared with `null_gains`.
     null_gains
-        The same gain in data sets simulated from `best_one`, in the order of their numbers.
+        The same gain in data sets simulated from `best_one`, in the order of their numbers. Every
+        model of several dimensions takes part there, also those that failed for the observed set.
     null_q95
         What `statistic` must exceed: the percentile of `null_gains` by rank.
     null_sets_used, null_sets
@@ -133,7 +137,9 @@ class Verdict:
     p_value
         (1 + number of null gains that reach `statistic`) / (1 + `null_sets_used`).
     compared
-        Names of the models of `statistic`.
+        Names of the models that were refitted in every simulated set.
+    failed
+        Names of the models that fit all responses worse than one that they contain.
     losses
         Held-out log loss of every model in each split.
 
@@ -157,6 +163,7 @@ class Verdict:
     null_sets: int | None = None
     p_value: float | None = None
     compared: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
     losses: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -176,6 +183,7 @@ def decide(
     statistic: float,
     null_gains: FloatArray,
     settings: VerdictSettings,
+    failed: Collection[str] = (),
 ) -> Verdict:
     """Apply the rule.
 
@@ -183,7 +191,8 @@ def decide(
     ----------
     one, many
         Held-out log loss in each of S splits of the models of one and of several dimensions, by
-        name, shape ``(S,)``.
+        name, shape ``(S,)``; one at least of those of one dimension is not in
+        `failed`.
     statistic
         The observed gain, computed as `null_gains` are.
     null_gains
@@ -191,6 +200,11 @@ def decide(
         where more than `VerdictSettings.most_reaching` reach `statistic`.
     settings
         Percentile, and the gain that is too small to matter.
+    failed
+        Names of the models that fit all responses worse than one that they contain. None of them is
+        the best; where one predicts better than the best, it must not change what is concluded.
+        Where all models of several dimensions failed, one dimension can be supported (they fit no
+        better, and predict no better) and not rejected.
 
     Examples
     --------
@@ -198,14 +212,9 @@ def decide(
     >>> decide(*losses, 0.055, np.linspace(0, 0.01, 99), VerdictSettings()).single_attribute
     'rejected'
     """
-    single, several = lowest(one), lowest(many)
-    best = paired_difference(
-        "best",
-        (single, one[single]),
-        (several, many[several]),
-        test_to_train=settings.share / (1 - settings.share),
-        level=settings.level,
-    )
+    able = _passing(many, failed)
+    single, several = lowest(_passing(one, failed)), lowest(able or many)
+    best = _difference((single, one[single]), (several, many[several]), settings)
     reaching = int((null_gains >= statistic).sum())
     exceeds = reaching <= settings.most_reaching
     high = float("inf") if best.interval is None else best.interval[1]
@@ -219,9 +228,21 @@ def decide(
     null = (
         f"{reaching} of {len(null_gains)} data sets simulated from the {single} model gain as much"
     )
+    why = _sentence(state, _found(best), null, high, settings, exceeds=exceeds)
+    rivals = _better_but_failed(one, single), _better_but_failed(many, several)
+    against = _against(state, best, (one, many), rivals, settings)
+    if state == REJECTED and not able:
+        against = f"every model of several dimensions {FAILED}, and none of them rejects anything"
+    if against:
+        state, why = CANNOT_TELL, f"Cannot tell: {_found(best)}, and {null}; but {against}."
+    elif named := [name for name in rivals if name is not None]:
+        verb = "predicts" if len(named) == 1 else "predict"
+        why += f" {' and '.join(named)} {verb} better, but {FAILED}: not counted."
+    if not able:
+        why += f" Every model of several dimensions {FAILED}."
     return Verdict(
         single_attribute=state,
-        why=_sentence(state, _found(best), null, high, settings, exceeds=exceeds),
+        why=why,
         gain=best.gain,
         gain_interval=best.interval,
         best_one=single,
@@ -234,8 +255,56 @@ def decide(
         null_sets_used=len(null_gains),
         null_sets=settings.null_sets,
         p_value=(1 + reaching) / (1 + len(null_gains)),
+        failed=tuple(name for name in (*one, *many) if name in failed),
         losses={name: tuple(map(float, values)) for name, values in {**one, **many}.items()},
     )
+
+
+def _passing(losses: Mapping[str, FloatArray], failed: Collection[str]) -> dict[str, FloatArray]:
+    return {name: values for name, values in losses.items() if name not in failed}
+
+
+def _better_but_failed(losses: Mapping[str, FloatArray], best: str) -> str | None:
+    """The model that predicts better than the best that passed, if there is one."""
+    first = lowest(losses)
+    return first if losses[first].mean() < losses[best].mean() else None
+
+
+def _difference(
+    one: tuple[str, FloatArray], many: tuple[str, FloatArray], settings: VerdictSettings
+) -> PairedDifference:
+    return paired_difference(
+        "best",
+        one,
+        many,
+        test_to_train=settings.share / (1 - settings.share),
+        level=settings.level,
+    )
+
+
+def _against(
+    state: str,
+    best: PairedDifference,
+    losses: tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]],
+    rivals: tuple[str | None, str | None],
+    settings: VerdictSettings,
+) -> str:
+    """What a failed model that predicts better says against the conclusion; empty if nothing."""
+    one, many = losses
+    single, several = rivals
+    if state == REJECTED and single is not None:
+        rest = _difference((single, one[single]), (best.candidate, many[best.candidate]), settings)
+        if rest.gain < settings.least_gain:
+            return f"over the {single} model, which {FAILED}, the gain is {rest.gain:.4f}"
+    if state == SUPPORTED and several is not None:
+        more = _difference((best.baseline, one[best.baseline]), (several, many[several]), settings)
+        high = float("inf") if more.interval is None else more.interval[1]
+        if high >= settings.supported_below:
+            return (
+                f"the {several} model, which {FAILED}, predicts {more.gain:.4f} nats better than "
+                f"one dimension, with an interval up to {high:.4f}"
+            )
+    return ""
 
 
 def _found(best: PairedDifference) -> str:

@@ -16,7 +16,7 @@ from safemetry.construct.factors.correlations import (
     correlate,
     given_correlations,
 )
-from safemetry.construct.factors.extraction import is_definite
+from safemetry.construct.factors.extraction import is_definite, smallest_eigenvalue
 from safemetry.construct.factors.finding import Alternative, FactorsFinding
 from safemetry.construct.factors.items import ItemEvidence, item_evidence
 from safemetry.construct.factors.parallel import Kind, ParallelAnalysis, parallel_analysis
@@ -40,6 +40,14 @@ from safemetry.tasks import TaskSettings
 _CELLS: Final = 300_000
 """Above this many cells models of the items are compared only where they are asked for."""
 _MOST_DIMS: Final = 6
+_SAME: Final = 1 - 1e-9
+_CAUSES: Final = {
+    "correlations": "no scores of one set of subjects have such correlations. Check signs and "
+    "cells, or whether each pair was computed over other subjects",
+    "scores": "the pairs are over too different targets. Use --missing complete",
+    "items": "the pairs are over too different targets. Use --missing complete",
+}
+"""Why a matrix can be so, by what was given."""
 _LOW_RELIABILITY: Final = 0.7
 _FEW_SUBJECTS: Final = 5
 """Subjects for each variable below which loadings are unstable (Gorsuch 1983)."""
@@ -351,6 +359,13 @@ def _warnings(finding: FactorsFinding) -> list[str]:
             f"{left:,} of {len(correlations.used):,} targets lack a score on a benchmark and were "
             "left out."
         )
+    if correlations.impossible:
+        said.append(
+            "The correlation matrix is far from positive definite (its smallest eigenvalue is "
+            f"{smallest_eigenvalue(correlations.values):.2f}): {_CAUSES[finding.given]}. Factors, "
+            "loadings and indices of fit describe nothing."
+        )
+        return said
     if not is_definite(correlations.values):
         said.append(
             "The correlation matrix is not positive definite (too few targets, rounding, or "
@@ -371,6 +386,7 @@ def _warnings(finding: FactorsFinding) -> list[str]:
             f"Low reliability ({', '.join(weak)}) draws correlations towards 0, and benchmarks "
             "apart that measure the same."
         )
+    said += _duplicates(correlations)
     said += [f"{_counted(solution)}: {text}" for solution, text in _improper(finding.solutions)]
     kept = finding.factor_parallel
     if kept.close or kept.factors != kept.factors_by_mean:
@@ -385,6 +401,25 @@ def _warnings(finding: FactorsFinding) -> list[str]:
         if row.runs_against or row.unrelated
     ]
     return said
+
+
+def _duplicates(correlations: Correlations) -> list[str]:
+    """Benchmarks that are one and the same up to scale."""
+    names, values = correlations.names, correlations.values
+    found = []
+    left = list(range(len(names)))
+    while left:
+        first, *others = left
+        same = [other for other in others if abs(values[first, other]) > _SAME]
+        left = [other for other in others if other not in same]
+        if same:
+            signs = {bool(values[first, other] > 0) for other in same}
+            how = "1" if signs == {True} else "1 or -1" if len(signs) > 1 else "-1"
+            found.append(
+                f"{', '.join(names[place] for place in (first, *same))} correlate {how}: they are "
+                "the same benchmark up to scale, and count more than once. Leave out all but one."
+            )
+    return found
 
 
 def _is_rectangular(correlations: Correlations) -> bool:

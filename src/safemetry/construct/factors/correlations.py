@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from safemetry.construct.factors.extraction import smallest_eigenvalue
 from safemetry.construct.factors.settings import Missing
 from safemetry.errors import InputError
 from safemetry.irt.parameters import BoolArray, FloatArray, IntArray
@@ -15,6 +16,9 @@ from safemetry.irt.parameters import BoolArray, FloatArray, IntArray
 MOSTLY_COMPLETE: Final = 0.9
 """Share of complete targets from which on the others are left out unless told otherwise."""
 FEWEST_VARIABLES: Final = 3
+_ROUNDED: Final = 0.005
+_FEWEST: Final = 4
+"""Targets that two benchmarks must have in common."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,14 @@ class Correlations:
     pairs: IntArray
     missing: Missing | None
     used: BoolArray
+
+    @property
+    def impossible(self) -> bool:
+        """Whether the matrix is so far from positive definite that rounding cannot explain it.
+
+        Rounding p variables to two digits moves an eigenvalue by at most .005 p (Weyl 1912).
+        """
+        return smallest_eigenvalue(self.values) < -_ROUNDED * len(self.names)
 
 
 def given_correlations(
@@ -102,13 +114,16 @@ def correlate(
     used = complete if rule is Missing.COMPLETE else seen
     part, there = scores[used], known[used].astype(np.float64)
     pairs = (there.T @ there).astype(np.int64)
-    one, two = divmod(int(pairs.argmin()), len(names))
-    if pairs.min() < 4:
+    if pairs.min() < _FEWEST:
+        if rule is Missing.COMPLETE:
+            what = f"{int(complete.sum())} targets have scores on all benchmarks"
+        else:
+            one, two = divmod(int(pairs.argmin()), len(names))
+            on = names[one] if one == two else f"{names[one]} and {names[two]}"
+            what = f"{int(pairs.min())} targets have scores on {on}"
+        helps = rule is Missing.COMPLETE and _fewest_of_a_pair(known) >= _FEWEST
         raise InputError(
-            f"{int(pairs.min())} targets have scores on {names[one]} and {names[two]}"
-            + (" and all other benchmarks" if rule is Missing.COMPLETE else ""),
-            fix="give more targets"
-            + (", or use --missing pairwise" if rule is Missing.COMPLETE else ""),
+            what, fix="give more targets" + (", or use --missing pairwise" if helps else "")
         )
     values = _pairwise(part, there)
     if not np.isfinite(values).all():
@@ -118,6 +133,12 @@ def correlate(
             fix="leave it out: it tells nobody apart",
         )
     return Correlations(tuple(names), values, int(pairs.min()), pairs, rule, used)
+
+
+def _fewest_of_a_pair(known: BoolArray) -> int:
+    """Fewest rows that have both of two columns."""
+    there = known.astype(np.int64)
+    return int((there.T @ there).min())
 
 
 def _pairwise(scores: FloatArray, there: FloatArray) -> FloatArray:

@@ -156,7 +156,12 @@ def extract(
 
 def is_definite(matrix: FloatArray) -> bool:
     """Whether the smallest eigenvalue of a symmetric matrix is above rounding error."""
-    return bool(np.linalg.eigvalsh(matrix)[0] > 1e-8)
+    return smallest_eigenvalue(matrix) > 1e-8
+
+
+def smallest_eigenvalue(matrix: FloatArray) -> float:
+    """Smallest eigenvalue of a symmetric matrix: below 0 where no variables have such a matrix."""
+    return float(np.linalg.eigvalsh(matrix)[0])
 
 
 def squared_multiple_correlations(correlations: FloatArray) -> FloatArray:

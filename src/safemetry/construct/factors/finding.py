@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 from safemetry.construct.factors.benchmarks import Benchmark
 from safemetry.construct.factors.coherence import Coherence
 from safemetry.construct.factors.correlations import Correlations
+from safemetry.construct.factors.extraction import smallest_eigenvalue
 from safemetry.construct.factors.parallel import Kind, ParallelAnalysis
 from safemetry.construct.factors.prediction import TargetPrediction
 from safemetry.construct.factors.solutions import Solution
@@ -40,6 +41,12 @@ SOURCES: Final = (
         "Bulletin 107, 238-246."
     ),
 )
+
+
+_IMPOSSIBLE: Final = {
+    "correlations": "no scores of one set of subjects have such correlations",
+    **dict.fromkeys(("scores", "items"), "its pairs are over too different targets"),
+}
 
 
 @dataclass(frozen=True)
@@ -128,13 +135,15 @@ class FactorsFinding(Finding):
         return min(self.solutions, key=lambda solution: abs(solution.factors - kept))
 
     @property
-    def several(self) -> bool:
-        """Whether one score would mix several dimensions.
+    def several(self) -> bool | None:
+        """Whether one score would mix several dimensions; None where the matrix is impossible.
 
         Several common factors stand out, or a benchmark shares almost nothing with the rest, or
         several dimensions of the items predict held-out targets better than one.
         """
         items = self.cross_validation
+        if self.correlations.impossible:
+            return None
         return (
             self.factor_parallel.factors > 1
             or any(row.unrelated for row in self.coherence)
@@ -152,6 +161,8 @@ class FactorsFinding(Finding):
     def own_keys(self) -> dict[str, Any]:
         """The keys of the contract."""
         why = dict(self.why)
+        if self.several is None:
+            why["several_dimensions"] = "the correlation matrix is far from positive definite"
         return {
             "input": self.given,
             "subjects": self.correlations.subjects,
@@ -197,6 +208,13 @@ class FactorsFinding(Finding):
         """How many factors stand out, how well they fit, and who runs against the rest."""
         size = f"{len(self.correlations.names)} benchmarks over {self.correlations.subjects:,}"
         who = "subjects" if self.given == "correlations" else "targets"
+        if self.correlations.impossible:
+            return (
+                f"{size} {who}: nothing can be concluded. The correlation matrix is far from "
+                "positive definite (its smallest eigenvalue is "
+                f"{smallest_eigenvalue(self.correlations.values):.2f}); "
+                f"{_IMPOSSIBLE[self.given]}."
+            )
         kept, best = self.factor_parallel, self.suggested
         components = self.parallel[Kind.PCA].factors
         fit = ""

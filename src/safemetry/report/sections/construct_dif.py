@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ _CHOICES: Final = (
     "penalty",
     "prior",
 )
+_COUNTS: Final = ("flags", "item_flags")
 _HEADS: Final = {
     "scope": "items",
     "method": "method",
@@ -46,9 +48,9 @@ Row = Mapping[str, Any]
 
 def flags_in_words(rows: Sequence[Row]) -> tuple[str, str]:
     """How many items are flagged under all choices, as a figure and what it means."""
-    counts = [row["flags"] for row in rows if row.get("flags") is not None]
+    counts = [row["flags"] for row in rows if row.get("flags") is not None and _compares(row)]
     if not counts:
-        return "unknown", "no choice of method and bands gave a test"
+        return "unknown", "no item can be compared under any choice of method and bands"
     low, high = min(counts), max(counts)
     choices = f"{len(counts)} choices of groups, method, matching, bands and null"
     return (f"{low}" if low == high else f"{low} to {high}", f"family-wise, over {choices}")
@@ -60,11 +62,14 @@ def dif_blocks(data: Mapping[str, Any]) -> Iterator[Block]:
     if not rows:
         yield from _refused(data.get("dif_groups"))
         return
+    asked = "Do items differ between groups of targets of equal ability?"
+    if not any(map(_compares, rows)):
+        yield Text(f"{asked} No item can be compared: {_why_none(rows)}.")
+        yield from _refused(data.get("dif_groups"))
+        return
     figure, note = flags_in_words(rows)
-    yield Text(
-        f"Do items differ between groups of targets of equal ability? {figure} items are flagged, "
-        f"{note}."
-    )
+    yield Text(f"{asked} {figure} items are flagged, {note}.")
+    yield from _apart(rows)
     yield from _refused(data.get("dif_groups"))
     charts = [_volcano(row) for row in _leading(rows)][:_MOST_CHARTS]
     yield from charts[:_MOST_OPEN]
@@ -85,6 +90,33 @@ def dif_blocks(data: Mapping[str, Any]) -> Iterator[Block]:
     yield choices[0]
     if choices[1:]:
         yield Fold("The same for other groups", tuple(choices[1:]))
+
+
+def _compares(row: Row) -> bool:
+    """Whether any item has a statistic."""
+    return any(item.get("statistic") is not None for item in row.get("items") or [])
+
+
+def _why_none(rows: Sequence[Row]) -> str:
+    """The reason that most items have."""
+    reasons = Counter(
+        str((item.get("why") or {}).get("statistic") or "no statistic has a value")
+        for row in rows
+        for item in row.get("items") or []
+    )
+    return name_of(reasons.most_common(1)[0][0], 200) if reasons else "there is no item"
+
+
+def _apart(rows: Sequence[Row]) -> Iterator[Text]:
+    """A caveat where bands of ability lack one of the groups."""
+    for row in rows:
+        lacking = {band["band"] for band in row.get("lacking_bands") or []}
+        if row.get("headline") and row.get("band_count") and lacking and _compares(row):
+            yield Text(
+                f"Only {row['band_count'] - len(lacking)} of {row['band_count']} bands of ability "
+                f"hold both {_groups(row)}: what differs may be what is left of their difference "
+                "in ability."
+            )
 
 
 def _leading(rows: Sequence[Row]) -> Iterator[Row]:
@@ -212,7 +244,7 @@ def _strips(groups: str, rows: Sequence[Row]) -> Iterator[Figure]:
     """What the choices change: a chart for each method."""
     by_method: dict[str, list[Row]] = {}
     for row in rows:
-        if row.get("flags") is not None:
+        if row.get("flags") is not None and _compares(row):
             by_method.setdefault(_method(row), []).append(row)
     for method, held in by_method.items():
         if _varying(held):
@@ -287,8 +319,7 @@ def _choices(groups: str, rows: Sequence[Row]) -> Table:
         tuple(
             (
                 *("" if row.get(name) is None else _said(name, row) for name in varying),
-                number(row.get("flags")),
-                number(row.get("item_flags")),
+                *(number(row.get(name)) if _compares(row) else "" for name in _COUNTS),
                 number(row.get("threshold"), 2),
                 number(row.get("observed_max"), 2),
             )

@@ -283,13 +283,25 @@ def _alike(given: Any) -> Iterator[Table]:
     if groups:
         yield Table(
             "Targets that answer nearly alike, and are not independent",
-            (Column("targets", "name"), Column("family"), Column("equal answers", "number")),
+            (
+                Column("targets", "name"),
+                Column("family"),
+                Column("equal answers", "number"),
+                Column("copies"),
+            ),
             tuple(
                 (
                     ", ".join(name_of(name, 40) for name in group.get("targets") or []),
                     "" if group.get("family") is None else name_of(group["family"], 40),
                     number(group.get("least_agreement"), fraction=True),
+                    _copied(group),
                 )
                 for group in _mappings(groups)
             ),
         )
+
+
+def _copied(group: Mapping[str, Any]) -> str:
+    if not group.get("identical"):
+        return ""
+    return "equal rows, may be chance" if group.get("may_be_chance") else "equal rows"
