@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from safemetry.audits import audit_target
     from safemetry.claims import Claim, Scope, require_comparable
     from safemetry.construct import analyse_factors, audit_construct
     from safemetry.errors import (
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from safemetry.evidence.matrix import ResponseMatrix, response_matrix
     from safemetry.evidence.study import Study
     from safemetry.evidence.success import SuccessRule
+    from safemetry.forms import shorten, simulate_adaptive
     from safemetry.irt import calibrate
     from safemetry.judges import audit_judges
     from safemetry.rates import (
@@ -56,6 +58,9 @@ _HOMES = {
     "analyse_factors": "construct",
     "audit_construct": "construct",
     "audit_judges": "judges",
+    "audit_target": "audits",
+    "shorten": "forms",
+    "simulate_adaptive": "forms",
     "compare_rates": "rates",
     "compose_report": "report",
     "count_labels": "rates",
@@ -85,6 +90,7 @@ __all__ = [
     "as_evidence",
     "audit_construct",
     "audit_judges",
+    "audit_target",
     "calibrate",
     "compare_rates",
     "compose_report",
@@ -98,6 +104,8 @@ __all__ = [
     "read_texts",
     "require_comparable",
     "response_matrix",
+    "shorten",
+    "simulate_adaptive",
 ]
 
 

@@ -110,6 +110,25 @@ OWN_KEYS: dict[str, dict[str, set[str]]] = {
         "specifications": {"intent", "specifications"},
         "card": set(),
     },
+    "shorten": {
+        "items": set(),
+        "evaluation": {
+            *{"items", "method", "rmse", "mae", "bias", "spearman", "sd", "splits", "random_rmse"}
+        },
+        "minimum_detectable_change": set(),
+        "random_as_good": {"method", "items"},
+    },
+    "adapt": {
+        "sessions": {"target", "items", "theta", "se", "stop"},
+        "evaluation": set(),
+    },
+    "audit": {
+        "person_fit": {"statistic", "value", "cutoff", "null_rate", "flagged"},
+        "joint_null_rate": set(),
+        "misfit": {"category", "value"},
+        "ability_shift": set(),
+        "fingerprint": {"reference", "agreement", "verdict"},
+    },
     "construct": {
         "saturation": set(),
         "spectrum": set(),
@@ -143,6 +162,22 @@ def developers(path: Path) -> Path:
     lines = ["target,developer", *(f"m{i},{'acme' if i % 2 else 'bolt'}" for i in range(10))]
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+def kinds(path: Path) -> Path:
+    """Two kinds of items."""
+    lines = ["item,kind", *(f"q{j},{'easy' if j < 4 else 'hard'}" for j in range(8))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def calibrated(folder: Path, run: Run) -> Path:
+    """A calibration of the matrix."""
+    made = folder / "calibration"
+    if not made.exists():
+        source = matrix(folder / "matrix.csv")
+        assert run("calibrate", source, "-o", made, "--quiet").code == 0
+    return made
 
 
 def correlations(path: Path) -> Path:
@@ -187,6 +222,20 @@ def calls(evidence: Evidence, tmp_path: Path, run: Run) -> Calls:
                 matrix(tmp_path / "matrix.csv"),
                 *("--groups", f"{developers(tmp_path / 'made.csv')}:developer"),
                 *("--simulations", "100", "--minimum-group", "5"),
+            ],
+            "shorten": [
+                matrix(tmp_path / "matrix.csv"),
+                *("--items", "3", "--budgets", "2,4", "--splits", "2", "--random-sets", "2"),
+            ],
+            "adapt": [
+                calibrated(tmp_path, run),
+                *("--simulate", matrix(tmp_path / "matrix.csv"), "--budget", "4"),
+            ],
+            "audit": [
+                matrix(tmp_path / "matrix.csv"),
+                *("--target", "m4", "--simulations", "99"),
+                *("--history", calibrated(tmp_path, run)),
+                *("--by", f"{kinds(tmp_path / 'items.csv')}:kind"),
             ],
             "factors": [correlations(tmp_path / "correlations.csv"), "--subjects", "60"],
             "coverage": [study],

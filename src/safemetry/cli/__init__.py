@@ -34,6 +34,9 @@ _COMMANDS: Final = {
     "calibrate": ("calibrate:calibrate", "Fit an item response model to items and targets."),
     "factors": ("factors:factors", "Find what several benchmarks have in common."),
     "construct": ("construct:construct", "Audit whether a score measures one thing."),
+    "shorten": ("shorten:shorten", "Choose the items that are worth running."),
+    "adapt": ("adapt:adapt", "Test adaptively: the next item depends on the answers."),
+    "audit": ("audit:audit", "Audit one target: person fit, ability shift, fingerprint."),
     "plan": ("planning:plan", "Say how many trials a statement needs."),
     "coverage": ("planning:coverage", "Show which attacks and categories were never tried."),
 }

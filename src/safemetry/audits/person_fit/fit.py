@@ -1,0 +1,267 @@
+"""Person fit of targets: cutoffs at their own abilities, and the union of statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from safemetry.audits.person_fit.calibrated import Calibrated
+from safemetry.audits.person_fit.null import Ability, PersonFitNull, simulate_null
+from safemetry.audits.person_fit.reestimation import Method
+from safemetry.audits.person_fit.statistics import Side
+from safemetry.errors import InputError
+from safemetry.irt.parameters import FloatArray
+from safemetry.irt.responses import Responses
+
+LEVEL: Final = 0.05
+_FEW: Final = "fewer than two responses"
+_UNDEFINED: Final = "all or none of the items are passed, or no response has a variance"
+_NO_CUTOFF: Final = "too many patterns that fit have no value at this ability"
+
+
+@dataclass(frozen=True)
+class FitRow:
+    """One statistic of one target.
+
+    Parameters
+    ----------
+    target, statistic
+        Names.
+    value
+        Observed value.
+    cutoff
+        A value beyond it, on the `side`, is flagged.
+    side
+        ``low`` or ``high``: where misfit shows.
+    p_value
+        (r + 1) / (n + 1) with r of n patterns that fit as bad or worse.
+    null_rate
+        Share flagged of the patterns that fit, the target counted with them: at most the level, and
+        below it where the statistic takes few values.
+    flagged
+        Whether the p-value is at most the level.
+    why
+        Field -> why it is None.
+    """
+
+    target: str
+    statistic: str
+    value: float | None
+    cutoff: float | None
+    side: Side
+    p_value: float | None
+    null_rate: float
+    flagged: bool
+    why: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PersonFit:
+    """How one target fits.
+
+    Parameters
+    ----------
+    target
+        Name.
+    answered
+        Number of responses to calibrated items.
+    theta, theta_error
+        Its ability and standard error.
+    rows
+        One for each statistic.
+    any_flagged, joint_null_rate
+        Whether any statistic is flagged at its own cutoff, and the share of patterns that fit of
+        which any would be: far above the level of each.
+    union_p_value, union_null_rate, flagged
+        The verdict at the level for all statistics together, by the smallest p-value against its
+        own distribution (Westfall & Young 1993, section 2.3), and the share of patterns that fit
+        which it flags.
+    level
+        Stated false-positive rate.
+    why
+        Field -> why it is None.
+    """
+
+    target: str
+    answered: int
+    theta: float
+    theta_error: float | None
+    rows: tuple[FitRow, ...]
+    any_flagged: bool
+    joint_null_rate: float
+    union_p_value: float | None
+    union_null_rate: float
+    flagged: bool
+    level: float
+    why: Mapping[str, str] = field(default_factory=dict)
+
+
+def person_fit(  # noqa: PLR0913 - each is a documented choice
+    responses: Responses,
+    calibrated: Calibrated,
+    *,
+    statistics: Sequence[str] | None = None,
+    level: float = LEVEL,
+    simulations: int = 1000,
+    rng: np.random.Generator,
+    order: Sequence[Any] | None = None,
+    method: Method = "wle",
+    ability: Ability = "estimate",
+) -> tuple[PersonFit, ...]:
+    """Person fit of every target, against patterns that fit at its own ability.
+
+    Parameters
+    ----------
+    responses, calibrated, statistics, simulations, rng, order, method, ability
+        As for `simulate_null`.
+    level
+        False-positive rate, in (0, 1).
+
+    Raises
+    ------
+    InputError
+        For responses or settings that cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from safemetry.irt.parameters import ItemParameters
+    >>> from safemetry.irt.responses import make_responses
+    >>> steps = np.linspace(3, -3, 30)[:, None]
+    >>> items = ItemParameters(np.ones((30, 1)), steps, np.zeros(30), np.ones(30))
+    >>> codes = [[1] * 15 + [0] * 15, [0] * 15 + [1] * 15]
+    >>> names = tuple(map(str, range(1, 31)))
+    >>> found = person_fit(
+    ...     make_responses(codes), Calibrated.make(names, items), rng=np.random.default_rng(1)
+    ... )
+    >>> [one.flagged for one in found]
+    [False, True]
+    """
+    null = simulate_null(
+        responses,
+        calibrated,
+        statistics=statistics,
+        simulations=simulations,
+        rng=rng,
+        order=order,
+        method=method,
+        ability=ability,
+    )
+    return judge_fit(null, level)
+
+
+def judge_fit(null: PersonFitNull, level: float = LEVEL) -> tuple[PersonFit, ...]:
+    """Cutoffs, p-values and verdicts from simulated statistics.
+
+    Parameters
+    ----------
+    null
+        Of N targets.
+    level
+        False-positive rate, in (0, 1).
+
+    Raises
+    ------
+    InputError
+        Where the simulations are too few for the level.
+    """
+    beyond = int(level * (null.simulations + 1) + 1e-9)
+    if not 0 < level < 1 or beyond < 1:
+        raise InputError(
+            f"{null.simulations} simulations cannot tell a level of {level:g}",
+            fix=f"use a level between 0 and 1, and {int(np.ceil(1 / max(level, 1e-9)))} or more",
+        )
+    own, others = null.p_values()
+    kth = np.partition(null.null_worse, null.simulations - beyond, axis=2)
+    cutoffs = kth[:, :, null.simulations - beyond].astype(np.float64)
+    union_own, union_others = smallest_p_values(own, others)
+    found = []
+    for place, target in enumerate(null.targets):
+        # A target that fits is one of its patterns: counted with them, the share is never above
+        # the level by a rounding of 1 / M.
+        flags = np.concatenate([own[place][:, None], others[place]], axis=1) <= level
+        rows = tuple(
+            _row(null, place, which, (cutoffs[place, which], own[place, which]), level)
+            for which in range(len(null.statistics))
+        )
+        rates = flags.mean(axis=1)
+        rows = tuple(
+            FitRow(**{**vars(row), "null_rate": float(rate)})
+            for row, rate in zip(rows, rates, strict=True)
+        )
+        error = float(null.theta_errors[place])
+        any_known = bool(null.known[place].any())
+        why = {} if np.isfinite(error) else {"theta_error": "the responses say nothing of it"}
+        if not any_known:
+            why["union_p_value"] = "no statistic has a value"
+        found.append(
+            PersonFit(
+                target,
+                int(null.answered[place]),
+                float(null.theta[place]),
+                error if np.isfinite(error) else None,
+                rows,
+                any(row.flagged for row in rows),
+                float(flags.any(axis=0).mean()),
+                float(union_own[place]) if any_known else None,
+                float(np.mean(np.append(union_others[place], union_own[place]) <= level)),
+                any_known and bool(union_own[place] <= level),
+                level,
+                why,
+            )
+        )
+    return tuple(found)
+
+
+def smallest_p_values(own: FloatArray, others: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """P-values of the smallest p-value of several statistics, among all others of the target.
+
+    Parameters
+    ----------
+    own, others
+        Of targets, shape ``(N, S)``, and of the patterns of each, shape ``(N, S, M)``.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Shapes ``(N,)`` and ``(N, M)``.
+    """
+    pooled = np.concatenate([own[:, :, None], others], axis=2).min(axis=1)
+    ranked = np.sort(pooled, axis=1)
+    count = pooled.shape[1]
+    # A little more than the value, so that ties count.
+    found = np.stack(
+        [
+            np.searchsorted(line, values + 0.5 / count, side="left") / count
+            for line, values in zip(ranked, pooled, strict=True)
+        ]
+    )
+    return found[:, 0], found[:, 1:]
+
+
+def _row(
+    null: PersonFitNull, place: int, which: int, numbers: tuple[float, float], level: float
+) -> FitRow:
+    cutoff, p_value = numbers
+    name, side = null.statistics[which], null.sides[which]
+    why = {}
+    if not null.known[place, which]:
+        reason = _FEW if null.answered[place] < 2 else _UNDEFINED
+        why = {"value": reason, "p_value": reason}
+    if not np.isfinite(cutoff):
+        why["cutoff"] = _NO_CUTOFF
+    known = "value" not in why
+    return FitRow(
+        null.targets[place],
+        name,
+        float(null.values[place, which]) if known else None,
+        None if "cutoff" in why else float(-cutoff if side == "low" else cutoff),
+        side,
+        float(p_value) if known else None,
+        0.0,
+        known and bool(p_value <= level),
+        why,
+    )

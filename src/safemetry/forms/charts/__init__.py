@@ -1,0 +1,1 @@
+"""Charts of forms and adaptive tests, from the rows of their findings."""
