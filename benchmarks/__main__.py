@@ -14,14 +14,28 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import auditing, calibrating, counting, judging, reading, reporting, starting
+from benchmarks import (
+    adaptive,
+    auditing,
+    calibrating,
+    counting,
+    judging,
+    person_fit,
+    reading,
+    reporting,
+    selecting,
+    starting,
+)
 from benchmarks.timing import Row, printed
 
 SIZES = {
     "small": {"rows": 1_000_000, "repeats": 3, "records": 2_000, "samples": 500},
     "full": {"rows": 20_000_000, "repeats": 3, "records": 20_000, "samples": 20_000},
 }
-PARTS = ("starting", "study", "reading", "inspect", "report", "irt", "construct", "judges")
+PARTS = (
+    *("starting", "study", "reading", "inspect", "report", "irt", "construct", "judges"),
+    *("forms", "audits"),
+)
 
 
 def main() -> None:
@@ -59,6 +73,8 @@ def main() -> None:
         "irt": lambda: calibrating.measure(size["repeats"]),
         "construct": auditing.measure,
         "judges": judging.measure,
+        "forms": lambda: [*selecting.measure(), *adaptive.measure()],
+        "audits": person_fit.measure,
     }
     rows: list[Row] = []
     for name, part in parts.items():

@@ -50,7 +50,7 @@ def test_the_form_keeps_what_was_asked_and_can_be_read_again(
     assert "q0" in names
     assert not {"q2", "q3"} & set(names)
     lengths = {(row["items"], row["method"]) for row in found["evaluation"]}
-    assert {(5, "greedy"), (9, "greedy"), (10, "random")} <= lengths
+    assert {(5, "predictive"), (9, "predictive"), (10, "random")} <= lengths
     form = load_form(kept)
     assert list(form.items) == names
     scores = form.scores(np.ones((1, 9), np.int8), ["new"])

@@ -16,14 +16,14 @@ from safemetry.audits.fingerprint.result import Fingerprint
 from safemetry.audits.fingerprint.stream import DriftState, update
 from safemetry.audits.person_fit.achieved import AchievedRate, out_of_sample_rates
 from safemetry.audits.person_fit.calibrated import Calibrated
-from safemetry.audits.person_fit.fit import PersonFit, judge_fit
+from safemetry.audits.person_fit.fit import PersonFit, judge_fit, surrounding_nulls
 from safemetry.audits.person_fit.misfit import (
     CategoryMisfit,
     ItemMisfit,
     category_misfit,
     item_misfit,
 )
-from safemetry.audits.person_fit.null import PersonFitNull, simulate_null
+from safemetry.audits.person_fit.null import PersonFitNull
 from safemetry.audits.person_fit.selective import Selective, selective_scan
 from safemetry.audits.runs import answers_of_runs, arranged
 from safemetry.audits.settings import FEWEST_OTHERS, AuditSettings
@@ -119,11 +119,12 @@ def audit_target(
         warnings=tuple(dict.fromkeys(warnings)),
         target=target,
         items=len(responses.items) if calibrated is None else len(calibrated.items),
-        answered=int(work.now.observed.sum()),
+        answered=_answered(work, calibrated),
         fit=fit.fit,
         null_quantiles=fit.quantiles,
         misfit=fit.misfit,
         misfit_items=fit.items,
+        categories=work.properties.get(chosen.by[0], {}) if chosen.by else {},
         selective=fit.selective,
         shift=shift,
         union=union,
@@ -222,6 +223,14 @@ def _calibrated(
     return Calibrated.of_fit(fit_unidimensional(others.select_items(varies))), {}
 
 
+def _answered(work: _Work, calibrated: Calibrated | None) -> int:
+    """Responses to calibrated items, or to any where none is."""
+    now = work.now
+    known = set(now.items if calibrated is None else calibrated.items)
+    inside = np.array([item in known for item in now.items], bool)
+    return int((now.observed[0] & inside).sum())
+
+
 def _fit(work: _Work, calibrated: Calibrated | None, why: dict[str, str]) -> _Fitted:
     if calibrated is None:
         return _Fitted(quantiles={}, misfit={}, selective={})
@@ -234,7 +243,7 @@ def _fit(work: _Work, calibrated: Calibrated | None, why: dict[str, str]) -> _Fi
         why |= dict.fromkeys(parts, reason)
         return _Fitted(quantiles={}, misfit={}, selective={})
     order = None if chosen.order is None else _ranks(work.values(chosen.order, now.items))
-    null = simulate_null(
+    null, *around = surrounding_nulls(
         now,
         calibrated,
         statistics=chosen.statistics,
@@ -264,7 +273,7 @@ def _fit(work: _Work, calibrated: Calibrated | None, why: dict[str, str]) -> _Fi
             rng=work.rng(f"selective {by}"),
         )[0]
     return _Fitted(
-        judge_fit(null, chosen.level)[0],
+        judge_fit(null, chosen.level, around)[0],
         _quantiles(null),
         misfit,
         item_misfit(now, calibrated, work.target),

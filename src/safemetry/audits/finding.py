@@ -37,7 +37,7 @@ SOURCES: Final = (
     ),
 )
 QUANTILES: Final = (1, 5, 25, 50, 75, 95, 99)
-_MOST_ITEMS: Final = 50
+_MOST_ITEMS: Final = 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +49,15 @@ class AuditFinding(Finding):
     target
         Its name.
     items, answered
-        Items that were calibrated, and how many of them it answered.
+        Items that were calibrated, and how many of these it answered.
     fit
         Person fit; None without a calibration.
     null_quantiles
         Statistic -> its quantiles (`QUANTILES`) among answers that fit.
     misfit
         Property -> misfit in each category.
-    misfit_items
-        The least expected responses first.
+    misfit_items, categories
+        The least expected responses first, and the category of items.
     selective
         Property -> the scan for selective behaviour.
     shift
@@ -86,6 +86,7 @@ class AuditFinding(Finding):
     null_quantiles: Mapping[str, Sequence[float]]
     misfit: Mapping[str, Sequence[CategoryMisfit]]
     misfit_items: Sequence[ItemMisfit]
+    categories: Mapping[str, str]
     selective: Mapping[str, Selective]
     shift: AbilityShift | None
     union: UnionTest | None
@@ -111,7 +112,7 @@ class AuditFinding(Finding):
             "union": self._union(),
             "out_of_sample": plain(self.out_of_sample),
             "misfit": self._misfit(),
-            "misfit_items": plain(list(self.misfit_items[:_MOST_ITEMS])),
+            "misfit_items": self._misfit_items(),
             "selective": self._selective(),
             "selective_scan": {
                 by: {"p_value": one.p_value, "null_rate": one.null_rate, "flagged": one.flagged}
@@ -176,6 +177,18 @@ class AuditFinding(Finding):
                     for name, said in part.why.items()
                 }
                 rows.append(found | ({"why": why} if why else {}))
+        return rows
+
+    def _misfit_items(self) -> list[dict[str, Any]]:
+        rows = []
+        for one in self.misfit_items[:_MOST_ITEMS]:
+            found: dict[str, Any] = plain(one)
+            del found["target"]
+            category = self.categories.get(one.item)
+            found |= {"category": category, "observed": found.pop("code")}
+            if category is None:
+                found["why"] = {"category": "the item has none"}
+            rows.append(found)
         return rows
 
     def _selective(self) -> list[dict[str, Any]]:

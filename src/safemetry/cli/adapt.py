@@ -266,7 +266,7 @@ def _balanced(evidence: Evidence, per: str | None) -> dict[str, dict[str, str]]:
     if per == "none":
         return {}
     if per is not None:
-        return {per: column_of(evidence, per, "item")}
+        return {per.rpartition(":")[2]: column_of(evidence, per, "item")}
     try:
         values = column_of(evidence, "category", "item")
     except InputError:  # an item has two of them

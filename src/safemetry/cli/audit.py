@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from safemetry.cli.columns import short_names
 from safemetry.cli.counting_options import judge_option, success_option
 from safemetry.cli.options import SHARE, Number, Shared, Whole, command, names_option
 from safemetry.cli.pages import page_option, page_text, require_page
@@ -134,13 +135,12 @@ def audit(
     stored = load_calibration(history) if history is not None else None
     evidence = shared.evidence(sources, judge=judge)
     earlier = shared.evidence(before, judge=judge) if before else None
-    by, clusters, order = options.pop("by"), options.pop("clusters"), options["order"]
-    columns = {"by": by, "clusters": clusters, "order": order}
+    columns = {name: options.pop(name) for name in ("by", "clusters", "order")}
     properties, used = _properties(evidence, columns)
     settings = AuditSettings(
         by=used["by"],
         clusters=used["clusters"],
-        order=order,
+        order=used["order"],
         statistics=options["statistics"] or None,
         references=options["references"] or None,
         disagreement=options["disagreement"],
@@ -167,6 +167,8 @@ def audit(
         **finding.settings,
         "history": None if history is None else str(history),
         "before": list(before),
+        "by": list(columns["by"]) or list(used["by"]),
+        "order": columns["order"],
         "sources": list(evidence.sources),
     }
     finding = replace(finding, settings=resolved(chosen, "not given"))
@@ -197,11 +199,15 @@ def _properties(
 
     found: dict[str, dict[str, str]] = {}
     asked = [*columns["by"], *(columns[name] for name in ("clusters", "order") if columns[name])]
-    for name in dict.fromkeys(asked):
-        found[name] = column_of(evidence, name, "item")
-        if not found[name]:
+    short = {name: column for column, name in short_names(asked).items()}
+    for name, column in short.items():
+        found[column] = column_of(evidence, name, "item")
+        if not found[column]:
             raise InputError(f"no item has a {name}", fix="name another column, or FILE:COL")
-    used = {"by": columns["by"], "clusters": columns["clusters"]}
+    used: dict[str, Any] = {
+        "by": tuple(dict.fromkeys(short[name] for name in columns["by"])),
+        **{name: short.get(columns[name]) for name in ("clusters", "order")},
+    }
     for name, column in (("by", "category"), ("clusters", "behaviour")):
         if used[name]:
             continue

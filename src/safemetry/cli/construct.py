@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from safemetry.cli.columns import short_names
 from safemetry.cli.counting_options import judge_option, success_option
 from safemetry.cli.options import Number, Shared, Whole, command
 from safemetry.cli.pages import page_option, page_text, require_page
@@ -160,11 +161,11 @@ def construct(
     settings = ConstructSettings(
         structures={
             short: column_of(evidence, name, "item")
-            for short, name in _short_names(structures).items()
+            for short, name in short_names(structures).items()
         },
         groups={
             short: column_of(evidence, name, "target")
-            for short, name in _short_names((groups,) if groups else ()).items()
+            for short, name in short_names((groups,) if groups else ()).items()
         },
         clusters=column_of(evidence, families, "target") if families else {},
         correlation="tetrachoric" if tetrachoric else "pearson",
@@ -201,16 +202,6 @@ def construct(
         write_text(page, output)
         lines.append(f"The page is in {output}.")
     deliver(finding, shared, list(_tables(finding)), *lines)
-
-
-def _short_names(named: Sequence[str]) -> dict[str, str]:
-    """The column of each FILE:COL, or the whole where two files have a column of one name."""
-    once = list(dict.fromkeys(named))
-    columns = [name.rpartition(":")[2] or name for name in once]
-    return {
-        column if columns.count(column) == 1 else name: name
-        for column, name in zip(columns, once, strict=True)
-    }
 
 
 # --- what the screen shows -----------------------------------------------------------------------

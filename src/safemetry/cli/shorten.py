@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from safemetry.cli.columns import short_names
 from safemetry.cli.counting_options import judge_option, success_option
 from safemetry.cli.options import SHARE, Shared, Whole, command, names_option
 from safemetry.cli.pages import page_option, page_text, require_page
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from safemetry.forms.shortened import ShortenFinding
 
 _METHODS: Final = ("predictive", "greedy", "exact", "discrimination", "variance", "anchors")
-_RECOVERIES: Final = ("calibrated", "blend", "expectation", "mixture", "mean")
+_RECOVERIES: Final = ("blend", "calibrated", "expectation", "mixture", "mean")
 _QUOTA: Final = re.compile(r"(?P<least>[0-9]+)?(?P<dash>-)?(?P<most>[0-9]+)?")
 
 
@@ -107,14 +108,14 @@ class _Budgets(click.ParamType[tuple[int, ...]]):
 @click.option(
     "--method",
     type=click.Choice(_METHODS),
-    default="greedy",
+    default="predictive",
     show_default=True,
     help="How the items are chosen.",
 )
 @click.option(
     "--recovery",
     type=click.Choice(_RECOVERIES),
-    default="calibrated",
+    default="blend",
     show_default=True,
     help="How the full score is read from the form.",
 )
@@ -210,10 +211,13 @@ def shorten(
     success, judge = options.pop("success"), options.pop("judge")
     graded = options.pop("graded")
     evidence = shared.evidence(sources, judge=judge)
-    named = dict.fromkeys([*((per,) if per else ()), *(quota[0] for quota in quotas)])
+    named = short_names([*((per,) if per else ()), *(quota[0] for quota in quotas)])
+    short = {name: column for column, name in named.items()}
     settings = ShortenSettings(
-        per=per,
-        quotas=tuple(Quota(*quota) for quota in quotas),
+        per=short[per] if per else None,
+        quotas=tuple(
+            Quota(short[column], value, least, most) for column, value, least, most in quotas
+        ),
         exclusions=tuple(_apart(evidence, apart)),
         seed=shared.seed,
         jobs=shared.jobs,
@@ -224,7 +228,7 @@ def shorten(
     finding = make_form(
         evidence,
         success=success,
-        properties={name: column_of(evidence, name, "item") for name in named},
+        properties={column: column_of(evidence, name, "item") for column, name in named.items()},
         graded=graded,
         settings=settings,
     )
@@ -233,6 +237,7 @@ def shorten(
         "judge": judge,
         "success": success,
         **finding.settings,
+        "per": per,
         "apart": list(apart),
         "graded": graded,
         "sources": list(evidence.sources),

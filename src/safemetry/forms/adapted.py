@@ -142,10 +142,7 @@ class AdaptFinding(Finding):
         targets = f"{count:,} target{'' if count == 1 else 's'}"
         mean = sum(lengths) / max(count, 1)
         said = [
-            (
-                f"{targets} took {min(lengths, default=0):,} to {max(lengths, default=0):,} of "
-                f"{self.pool:,} items ({mean:.1f} on average)."
-            )
+            (f"{targets} took {_span(lengths)} of {self.pool:,} items ({mean:.1f} on average).")
         ]
         if found is not None and found.decided is not None:
             wrong = (
@@ -172,6 +169,11 @@ class AdaptFinding(Finding):
         from safemetry.forms.charts.traces import traces_chart
 
         return traces_chart([_explained(session) for session in self.sessions])
+
+
+def _span(lengths: Sequence[int]) -> str:
+    low, high = min(lengths, default=0), max(lengths, default=0)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _explained(session: Mapping[str, Any]) -> dict[str, Any]:

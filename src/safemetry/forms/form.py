@@ -54,6 +54,33 @@ class FormScore:
 
 
 @dataclass(frozen=True)
+class LinearPart:
+    """A linear reading of a form, blended with what one ability expects.
+
+    Parameters
+    ----------
+    share
+        Of the linear reading, in [0, 1].
+    middle
+        Mean full score of the calibration targets.
+    means, slopes
+        Mean outcome of each item of the form, and what the outcome less it adds, shape ``(L,)``.
+    """
+
+    share: float
+    middle: float
+    means: FloatArray
+    slopes: FloatArray
+
+    def blended(self, expected: FloatArray, outcomes: FloatArray) -> FloatArray:
+        """Full scores ``(N,)``, from expected ones and outcomes ``(N, L)``, NaN where missing."""
+        away = np.nan_to_num(outcomes - self.means)
+        straight = np.clip(self.middle + away @ self.slopes, 0.0, 1.0)
+        found: FloatArray = self.share * straight + (1 - self.share) * expected
+        return found
+
+
+@dataclass(frozen=True)
 class Form:
     """A short form.
 
@@ -70,7 +97,9 @@ class Form:
     categories
         Of each item of the bank, shape ``(J,)``.
     recalibration
-        From expected to full scores.
+        From expected to full scores; used where there is no linear part.
+    linear
+        For the blend; None for the other readings.
     error
         Root mean squared error of recovered scores of held-out targets; None where it is unknown.
     change
@@ -86,6 +115,7 @@ class Form:
     sd: float
     categories: IntArray
     recalibration: Recalibration
+    linear: LinearPart | None
     error: float | None
     change: Mapping[str, Any]
     digest: str
@@ -116,7 +146,13 @@ class Form:
         table = score_table(
             self.parameters, sd=self.sd, categories=self.categories, longest=len(places)
         )
-        found = self.recalibration.apply(expected_full_scores(table, whole, places[None]).scores[0])
+        expected = expected_full_scores(table, whole, places[None]).scores[0]
+        if self.linear is None:
+            found = self.recalibration.apply(expected)
+        else:
+            highest = np.maximum(self.categories[places] - 1, 1)
+            outcomes = np.where(codes >= 0, codes / highest, np.nan)
+            found = self.linear.blended(expected, outcomes)
         answered = (codes >= 0).sum(axis=1).tolist()
         return [
             self._score(name, value, count)
@@ -159,6 +195,15 @@ class _Map(BaseModel):
     spread: float | None = None
 
 
+class _Linear(BaseModel):
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    share: float = Field(ge=0, le=1)
+    middle: float
+    means: tuple[float, ...]
+    slopes: tuple[float, ...]
+
+
 class _Record(BaseModel):
     """The JSON file; keys that a later version adds are passed over."""
 
@@ -171,6 +216,7 @@ class _Record(BaseModel):
     method: str
     bank: _Bank
     recalibration: _Map
+    linear: _Linear | None = None
     error: float | None
     minimum_detectable_change: dict[str, Any]
     responses: str
@@ -199,6 +245,14 @@ def save_form(form: Form, path: Path | str) -> None:
             "values": form.recalibration.values.tolist(),
             "losses": dict(form.recalibration.losses),
             "spread": form.recalibration.spread,
+        },
+        "linear": None
+        if form.linear is None
+        else {
+            "share": form.linear.share,
+            "middle": form.linear.middle,
+            "means": form.linear.means.tolist(),
+            "slopes": form.linear.slopes.tolist(),
         },
         "responses": form.digest,
         "bank": {
@@ -267,6 +321,9 @@ def _form_of(record: _Record, file: str) -> Form:
     strange = [item for item in record.items if item not in set(bank.items)]
     if strange:
         raise InputError(f"item {strange[0]!r} is not in its bank", file=file)
+    line = record.linear
+    if line is not None and {len(line.means), len(line.slopes)} != {len(record.items)}:
+        raise InputError("its linear part has not one entry for each item", file=file)
     wide = max(len(row) for row in bank.intercepts)
     steps: FloatArray = np.full((size, max(wide, 1)), -np.inf)
     for place, row in enumerate(bank.intercepts):
@@ -284,6 +341,9 @@ def _form_of(record: _Record, file: str) -> Form:
         Recalibration(
             made.kind, np.array(made.knots), np.array(made.values), dict(made.losses), made.spread
         ),
+        None
+        if line is None
+        else LinearPart(line.share, line.middle, np.array(line.means), np.array(line.slopes)),
         record.error,
         record.minimum_detectable_change,
         record.responses,

@@ -34,8 +34,9 @@ class ShortenSettings:
         How the items are chosen: ``predictive``, ``greedy``, ``exact``, ``discrimination``,
         ``variance`` or ``anchors``.
     recovery
-        How the full score is read from the form: ``calibrated``, ``blend``, ``expectation``,
-        ``mixture`` or ``mean``.
+        How the full score is read from the form: ``blend``, ``calibrated``, ``expectation``,
+        ``mixture`` or ``mean``. A form that is kept reads by one of the first three; by
+        ``calibrated`` where another one was evaluated.
     forms
         Parallel forms of equal information, without common items.
     minority
@@ -66,12 +67,12 @@ class ShortenSettings:
     exclusions: tuple[Exclusion, ...] = ()
     required: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
-    method: str = "greedy"
-    recovery: Recovery = "calibrated"
+    method: str = "predictive"
+    recovery: Recovery = "blend"
     forms: int = 1
     minority: int = 1
     budgets: tuple[int, ...] = BUDGETS
-    methods: tuple[str, ...] = ("greedy", "discrimination", "variance", "anchors", "adaptive")
+    methods: tuple[str, ...] = ("predictive", "greedy", "anchors", "discrimination", "adaptive")
     splits: int = 20
     share: float = 0.3
     random_sets: int = 100

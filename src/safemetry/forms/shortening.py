@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from safemetry.forms.constraints import UNKNOWN, Constraints
 from safemetry.forms.evaluation.choosing import chosen_form
 from safemetry.forms.evaluation.evaluate import FormEvaluation, run_evaluation
 from safemetry.forms.evaluation.scale import Scale, calibrate_scale
-from safemetry.forms.form import Form
+from safemetry.forms.form import Form, LinearPart
 from safemetry.forms.pool import ItemPool
 from safemetry.forms.recovery.expectation import expected_full_scores
+from safemetry.forms.recovery.linear import blend_share, known_targets, ridge_slopes
 from safemetry.forms.recovery.regression import fit_recalibration
 from safemetry.forms.recovery.table import full_scores, score_table
 from safemetry.forms.settings import ShortenSettings
@@ -27,9 +28,6 @@ from safemetry.irt.parameters import FloatArray, IntArray
 from safemetry.irt.reading import read_responses
 from safemetry.irt.responses import Responses
 from safemetry.irt.store import responses_digest
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FEWEST_TARGETS: Final = 8
 _REACH: Final = 4.0
@@ -121,7 +119,7 @@ def shorten(
         change=change,
         targets=len(responses.targets),
         items=len(responses.items),
-        curve=information_of(pool, positions),
+        curve=information_of(pool, positions, [pool.places(list(names)) for names in parallel]),
         why=why,
     )
 
@@ -213,10 +211,19 @@ def _form(
     places = np.array([responses.items.index(item) for item in items], np.int64)
     table = score_table(scale.parameters, sd=scale.sd, categories=categories, longest=len(places))
     expected = expected_full_scores(table, responses.codes, places[None]).scores[0]
+    read_by = settings.recovery if settings.recovery in {"blend", "expectation"} else "calibrated"
     error = None
     for row in () if evaluation is None else evaluation.rows:
-        if (row.method, row.items, row.recovery) == (settings.method, len(items), "calibrated"):
+        if (row.method, row.items, row.recovery) == (settings.method, len(items), read_by):
             error = row.rmse
+    linear = None
+    if read_by == "blend":
+        noise = table.variance @ table.weights
+        known = known_targets(responses.codes, table.highest, truth, noise)
+        slopes, misses = ridge_slopes(known, places)
+        rows = np.isfinite(truth)
+        share = blend_share(truth[rows] - misses, expected[rows], truth[rows])
+        linear = LinearPart(share, float(known.truth.mean()), known.means[places], slopes)
     return Form(
         items,
         settings.method,
@@ -224,7 +231,10 @@ def _form(
         scale.parameters,
         scale.sd,
         categories,
-        fit_recalibration(expected, truth),
+        fit_recalibration(expected, truth, ("identity",))
+        if read_by == "expectation"
+        else fit_recalibration(expected, truth),
+        linear,
         error,
         {},
         responses_digest(responses),
@@ -254,8 +264,10 @@ def _details(pool: ItemPool, positions: IntArray, weights: FloatArray) -> list[d
     ]
 
 
-def information_of(pool: ItemPool, positions: IntArray | NDArray[np.int64]) -> dict[str, Any]:
-    """Information of a form and of the whole pool over abilities, and the population's density."""
+def information_of(
+    pool: ItemPool, positions: IntArray, parallel: Sequence[IntArray] = ()
+) -> dict[str, Any]:
+    """Information of forms and of the whole pool over abilities, and the population's density."""
     theta = float(pool.mean[0]) + pool.sd * np.linspace(-_REACH, _REACH, _POINTS)
     information = pool.information(theta)
     density = np.exp(-(((theta - pool.mean[0]) / pool.sd) ** 2) / 2)
@@ -264,4 +276,5 @@ def information_of(pool: ItemPool, positions: IntArray | NDArray[np.int64]) -> d
         "form": information[:, positions].sum(axis=1),
         "all": information.sum(axis=1),
         "population": density / density.max(),
+        "parallel": [information[:, form].sum(axis=1) for form in parallel],
     }

@@ -31,6 +31,12 @@ from safemetry.simulate.matrix import (
     simulate_outcomes,
 )
 from safemetry.simulate.missing import LostResponses
+from safemetry.simulate.organisms import (
+    Organism,
+    OrganismSettings,
+    SimulatedOrganisms,
+    simulate_organisms,
+)
 from safemetry.simulate.settings import SOURCES, ResponseType, StudySettings
 from safemetry.simulate.study import SimulatedStudy, StudyTruth, simulate_study
 
@@ -47,9 +53,12 @@ __all__ = [
     "LostResponses",
     "MatrixSettings",
     "MatrixTruth",
+    "Organism",
+    "OrganismSettings",
     "ResponseType",
     "SimulatedJudge",
     "SimulatedMatrix",
+    "SimulatedOrganisms",
     "SimulatedStudy",
     "StudySettings",
     "StudyTruth",
@@ -65,6 +74,7 @@ __all__ = [
     "simulate_judges",
     "simulate_large",
     "simulate_matrix",
+    "simulate_organisms",
     "simulate_outcomes",
     "simulate_study",
     "solve_intercept",

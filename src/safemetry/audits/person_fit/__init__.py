@@ -6,7 +6,13 @@ from safemetry.audits.person_fit.achieved import (
     rates_at_abilities,
 )
 from safemetry.audits.person_fit.calibrated import Calibrated
-from safemetry.audits.person_fit.fit import FitRow, PersonFit, judge_fit, person_fit
+from safemetry.audits.person_fit.fit import (
+    FitRow,
+    PersonFit,
+    judge_fit,
+    person_fit,
+    surrounding_nulls,
+)
 from safemetry.audits.person_fit.misfit import (
     CategoryMisfit,
     ItemMisfit,
@@ -34,4 +40,5 @@ __all__ = [
     "rates_at_abilities",
     "selective_scan",
     "simulate_null",
+    "surrounding_nulls",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from safemetry.irt.parameters import FloatArray
 from safemetry.irt.responses import Responses
 
 LEVEL: Final = 0.05
+_FEWEST_BESIDE: Final = 99
 _FEW: Final = "fewer than two responses"
 _UNDEFINED: Final = "all or none of the items are passed, or no response has a variance"
 _NO_CUTOFF: Final = "too many patterns that fit have no value at this ability"
@@ -109,14 +110,17 @@ def person_fit(  # noqa: PLR0913 - each is a documented choice
     rng: np.random.Generator,
     order: Sequence[Any] | None = None,
     method: Method = "wle",
-    ability: Ability = "estimate",
+    ability: Ability | Literal["interval"] = "interval",
 ) -> tuple[PersonFit, ...]:
     """Person fit of every target, against patterns that fit at its own ability.
 
     Parameters
     ----------
-    responses, calibrated, statistics, simulations, rng, order, method, ability
+    responses, calibrated, statistics, simulations, rng, order, method
         As for `simulate_null`.
+    ability
+        As for `simulate_null`; ``interval`` looks one standard error to both sides of the estimate
+        as well, see `surrounding_nulls`.
     level
         False-positive rate, in (0, 1).
 
@@ -140,26 +144,58 @@ def person_fit(  # noqa: PLR0913 - each is a documented choice
     >>> [one.flagged for one in found]
     [False, True]
     """
-    null = simulate_null(
-        responses,
-        calibrated,
-        statistics=statistics,
-        simulations=simulations,
-        rng=rng,
-        order=order,
-        method=method,
-        ability=ability,
+    options: dict[str, Any] = {
+        "statistics": statistics,
+        "simulations": simulations,
+        "rng": rng,
+        "order": order,
+        "method": method,
+    }
+    if ability == "interval":
+        null, *around = surrounding_nulls(responses, calibrated, **options)
+        return judge_fit(null, level, around)
+    return judge_fit(simulate_null(responses, calibrated, ability=ability, **options), level)
+
+
+def surrounding_nulls(
+    responses: Responses, calibrated: Calibrated, *, simulations: int = 1000, **options: Any
+) -> tuple[PersonFitNull, ...]:
+    """Nulls at the estimated abilities, and one standard error below and above them.
+
+    The true ability is not known, and a statistic may be more variable next to the estimate than at
+    it. A verdict that holds under all three nulls is seldom a chance of the estimate (the largest
+    p-value over a set of abilities; Berger & Boos 1994, Journal of the American Statistical
+    Association 89, without their correction for abilities beyond the set).
+
+    Parameters
+    ----------
+    responses, calibrated, **options
+        As for `simulate_null`.
+    simulations
+        At the estimate; half as many on each side, 99 at least.
+    """
+    sides = max(simulations // 2, min(simulations, _FEWEST_BESIDE))
+    return (
+        simulate_null(responses, calibrated, simulations=simulations, **options),
+        *(
+            simulate_null(responses, calibrated, simulations=sides, ability=away, **options)
+            for away in (-1.0, 1.0)
+        ),
     )
-    return judge_fit(null, level)
 
 
-def judge_fit(null: PersonFitNull, level: float = LEVEL) -> tuple[PersonFit, ...]:
+def judge_fit(
+    null: PersonFitNull, level: float = LEVEL, around: Sequence[PersonFitNull] = ()
+) -> tuple[PersonFit, ...]:
     """Cutoffs, p-values and verdicts from simulated statistics.
 
     Parameters
     ----------
     null
         Of N targets.
+    around
+        Nulls of the same targets at other abilities: the largest p-value and the furthest cutoff
+        count.
     level
         False-positive rate, in (0, 1).
 
@@ -175,9 +211,15 @@ def judge_fit(null: PersonFitNull, level: float = LEVEL) -> tuple[PersonFit, ...
             fix=f"use a level between 0 and 1, and {int(np.ceil(1 / max(level, 1e-9)))} or more",
         )
     own, others = null.p_values()
-    kth = np.partition(null.null_worse, null.simulations - beyond, axis=2)
-    cutoffs = kth[:, :, null.simulations - beyond].astype(np.float64)
+    cutoffs = _cutoffs(null, beyond)
     union_own, union_others = smallest_p_values(own, others)
+    for beside in around:
+        more_own, more_others, more_union = _beside(null, beside)
+        own, others = np.maximum(own, more_own), np.maximum(others, more_others)
+        union_own = np.maximum(union_own, more_union[:, 0])
+        union_others = np.maximum(union_others, more_union[:, 1:])
+        last = int(level * (beside.simulations + 1) + 1e-9)
+        cutoffs = np.maximum(cutoffs, _cutoffs(beside, max(last, 1)))
     found = []
     for place, target in enumerate(null.targets):
         # A target that fits is one of its patterns: counted with them, the share is never above
@@ -214,6 +256,37 @@ def judge_fit(null: PersonFitNull, level: float = LEVEL) -> tuple[PersonFit, ...
             )
         )
     return tuple(found)
+
+
+def _cutoffs(null: PersonFitNull, beyond: int) -> FloatArray:
+    """Values of which that many patterns are as bad or worse, shape ``(N, S)``."""
+    place = null.simulations - beyond
+    found: FloatArray = np.partition(null.null_worse, place, axis=2)[:, :, place].astype(np.float64)
+    return found
+
+
+def _beside(
+    null: PersonFitNull, beside: PersonFitNull
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """P-values under another null: of the targets, of their patterns, and of the smallest of each.
+
+    Returns
+    -------
+    Shapes ``(N, S)``, ``(N, S, M)`` and ``(N, 1 + M)``.
+    """
+    pooled = np.concatenate([null.worse[:, :, None], null.null_worse], axis=2)
+    found = beside.p_values_of(pooled)
+    found[:, :, 0] = np.where(null.known, found[:, :, 0], 1.0)
+    smallest = np.sort(beside.p_values()[1].min(axis=1), axis=1)
+    count = beside.simulations
+    reached = np.stack(
+        [
+            np.searchsorted(line, values + 0.5 / (count + 1), side="left")
+            for line, values in zip(smallest, found.min(axis=1), strict=True)
+        ]
+    )
+    union: FloatArray = (reached + 1) / (count + 1)
+    return found[:, :, 0], found[:, :, 1:], union
 
 
 def smallest_p_values(own: FloatArray, others: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -7,7 +7,7 @@ own was: its ability is estimated anew, and its statistics are computed with the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -39,10 +39,13 @@ from safemetry.irt.parameters import BoolArray, FloatArray
 from safemetry.irt.responses import Responses
 from safemetry.tasks import task_generator
 
-Ability = Literal["estimate", "posterior"]
+Ability = Literal["estimate", "posterior"] | float
 Singles = NDArray[np.float32]
 
 _BLOCK: Final = 1 << 16
+_REACH: Final = 6.0
+"""Patterns are drawn within this many standard deviations of the population, or at the estimate."""
+
 _TIED: Final = 2e-5
 """Values nearer than this, relative to 1 + their size, are the same but for rounding."""
 
@@ -90,6 +93,27 @@ class PersonFitNull:
     def simulations(self) -> int:
         """M."""
         return int(self.null_worse.shape[2])
+
+    def p_values_of(self, worse: FloatArray | Singles) -> FloatArray:
+        """P-values of values from elsewhere against the patterns of each target.
+
+        Parameters
+        ----------
+        worse
+            Turned as `worse` is, shape ``(N, S, R)``.
+
+        Returns
+        -------
+        numpy.ndarray
+            (r + 1) / (M + 1) with r patterns as bad or worse, shape ``(N, S, R)``.
+        """
+        count = self.simulations
+        ranked = np.sort(self.null_worse, axis=2).reshape(-1, count)
+        flat = np.asarray(worse).reshape(len(ranked), -1)
+        places = [np.searchsorted(one, own) for own, one in zip(flat, ranked, strict=True)]
+        below = np.stack([np.asarray(place) for place in places]).reshape(worse.shape)
+        found: FloatArray = (count - below + 1) / (count + 1)
+        return found
 
     def p_values(self) -> tuple[FloatArray, FloatArray]:
         """P-value of each target and of each pattern among all others of the target.
@@ -146,8 +170,8 @@ def simulate_null(
     method
         How abilities are estimated: ``wle`` (nearly unbiased), ``map`` or ``ml``.
     ability
-        At which ability patterns are drawn: the target's ``estimate``, or draws from its
-        ``posterior``.
+        At which ability patterns are drawn: the target's ``estimate``, draws from its
+        ``posterior``, or a number of standard errors from the estimate.
 
     Raises
     ------
@@ -196,7 +220,7 @@ class Bench:
     def __init__(
         self, audited: Audited, method: Method, simulations: int, key: int, ability: Ability
     ) -> None:
-        if ability not in ("estimate", "posterior"):
+        if isinstance(ability, str) and ability not in {"estimate", "posterior"}:
             raise InputError(f"unknown ability {ability!r}", fix="use estimate or posterior")
         self.audited, self.simulations = audited, simulations
         self._key, self._ability = key, ability
@@ -220,6 +244,17 @@ class Bench:
         found: Singles = self.audited.codes[row, self.seen[row]].astype(np.float32)
         return found
 
+    def _drawn_at(self, row: int) -> float:
+        """The ability at which patterns of a target are drawn, within reach of the population."""
+        theta = float(self.theta[row])
+        if isinstance(self._ability, str) or not self._ability:
+            return theta
+        error = float(standard_errors(self, (row,))[0])
+        mean, sd = self.population
+        reach = max(abs(theta - mean), _REACH * sd)
+        moved = theta + self._ability * (error if np.isfinite(error) else 0.0)
+        return float(np.clip(moved, mean - reach, mean + reach))
+
     def blocks(self, row: int) -> Iterator[DrawnBlock]:
         """Patterns of one target, in blocks of bounded size."""
         rng = task_generator(self._key, f"target {self.audited.targets[row]}")
@@ -227,7 +262,7 @@ class Bench:
         parameters = self.audited.calibrated.parameters
         ends = parameters.lower[seen], parameters.upper[seen]
         size = int(seen.sum())
-        theta = np.full(self.simulations, self.theta[row])
+        theta = np.full(self.simulations, self._drawn_at(row))
         if self._ability == "posterior":
             theta = draw_abilities(self.abilities, row, self.pattern(row), self.simulations, rng)
         rows = max(_BLOCK // max(size, 1), 1)
@@ -274,7 +309,7 @@ def _filled(bench: Bench, names: tuple[str, ...], remarks: tuple[str, ...]) -> P
         worse,
         null_worse,
         bench.theta,
-        _errors(bench),
+        standard_errors(bench, range(targets)),
         null_theta,
         bench.seen.sum(axis=1),
         (*remarks, *audited.calibrated.remarks),
@@ -316,11 +351,15 @@ def _observed(
     }
 
 
-def _errors(bench: Bench) -> FloatArray:
+def standard_errors(bench: Bench, rows: Iterable[int]) -> FloatArray:
+    """Standard errors of the abilities of some targets; infinite where nothing is known."""
     parameters = bench.audited.calibrated.parameters
-    found = np.full(len(bench.theta), np.inf)
-    for row, seen in enumerate(bench.seen):
+    found = []
+    for row in rows:
+        seen = bench.seen[row]
+        told = 0.0
         if seen.any():
-            told = total_information(parameters.select(seen), bench.theta[row : row + 1])[0]
-            found[row] = 1 / np.sqrt(told) if told > 0 else np.inf
-    return found
+            theta = bench.theta[row : row + 1]
+            told = float(total_information(parameters.select(seen), theta)[0])
+        found.append(1 / np.sqrt(told) if told > 0 else np.inf)
+    return np.array(found)

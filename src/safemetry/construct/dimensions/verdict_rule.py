@@ -9,9 +9,9 @@ one-dimensional one exceeds the 95th percentile of the same gain in data sets si
 fitted one-dimensional model, and over every one-dimensional model it is .005 nats or more.
 *Supported*: it does not exceed it, and the interval of the gain lies below .005 nats. Otherwise
 *cannot tell*. A model that fits all responses worse than one that it contains is never the best
-one while another one passed; it can reject nothing, and stands in the way of both. This is a parametric
-bootstrap test (Efron & Tibshirani 1993, chapter 16; Davison & Hinkley 1997, section 4.2); it never
-counts dimensions.
+one while another one passed; it can reject nothing, and stands in the way of both. This is a
+parametric bootstrap test (Efron & Tibshirani 1993, chapter 16; Davison & Hinkley 1997, section
+4.2); it never counts dimensions.
 """
 
 from __future__ import annotations

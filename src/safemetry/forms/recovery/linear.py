@@ -99,6 +99,25 @@ def linear_scores(
         ones ``(N,)`` (ridge regression with one target left out in closed form, Golub, Heath &
         Wahba 1979; the penalty has the least squared error of these).
     """
+    slopes, misses = ridge_slopes(known, form)
+    found = np.clip(known.truth.mean() + others[:, form] @ slopes, 0.0, 1.0)
+    return found, np.clip(known.truth - misses, 0.0, 1.0)
+
+
+def ridge_slopes(known: Known, form: IntArray) -> tuple[FloatArray, FloatArray]:
+    """What each centred outcome of a form adds to the mean score of the calibration targets.
+
+    Parameters
+    ----------
+    known, form
+        As in `linear_scores`.
+
+    Returns
+    -------
+    tuple
+        Slopes ``(L,)``, and by how much each calibration target is missed when it is left out
+        ``(N,)``.
+    """
     count = len(known.truth)
     scale = 1 / np.sqrt(known.noise[form] * count)
     left, values, right = np.linalg.svd(known.centred[:, form] * scale, full_matrices=False)
@@ -111,8 +130,7 @@ def linear_scores(
     misses = (known.truth - middle - fitted) / np.maximum(freedom, 1e-9)
     best = int((misses**2).mean(axis=1).argmin())
     slopes = scale * (right.T @ (values / (values**2 + PENALTIES[best]) * turned))
-    found = np.clip(middle + others[:, form] @ slopes, 0.0, 1.0)
-    return found, np.clip(known.truth - misses[best], 0.0, 1.0)
+    return slopes, misses[best]
 
 
 def linear_own_scores(known: Known, items: IntArray, others: FloatArray) -> FloatArray:
