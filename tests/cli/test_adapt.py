@@ -99,6 +99,60 @@ def test_a_live_test_goes_on_where_it_stopped(
     assert "The test has ended: budget" in run("adapt", calibration, "--session", state).out
 
 
+def test_tests_that_end_early_are_held_against_as_many_random_items(
+    run: Run, folder: Path, calibration: Path
+) -> None:
+    result = run(
+        *("adapt", calibration, "--simulate", folder / "new.csv", "--precision", "0.45"),
+        *("--per", "none", "--json", "-"),
+    )
+    found = json.loads(result.out)["evaluation"]
+    assert found["longest"] > found["shortest"]
+    last = found["by_items"][-1]
+    assert last["items"] == found["longest"]
+    assert last["random_rmse"] > 0.5 * last["rmse"]
+
+
+def test_what_a_session_file_says_of_itself_is_not_believed(
+    run: Run, calibration: Path, tmp_path: Path
+) -> None:
+    state = tmp_path / "s.json"
+    run("adapt", calibration, "--session", state)
+    run("adapt", calibration, "--session", state, "--answer", "1")
+    content = json.loads(state.read_text())
+    for change, said in (
+        ({"theta": [[5.0]], "stop": "classified", "decision": "above"}, None),
+        (
+            {
+                "items": [content["items"][0]] * 2,
+                "codes": [1, 1],
+                "theta": [[0], [0]],
+                "se": [[1], [1]],
+            },
+            "was answered and",
+        ),
+        ({"codes": [10**30]}, "no whole number"),
+        ({"codes": [0.5]}, "no whole number"),
+        ({"settings": []}, "are a mapping"),
+        ({"seed": -1}, "no whole number"),
+    ):
+        state.write_text(json.dumps({**content, **change}))
+        result = run("adapt", calibration, "--session", state)
+        if said is None:
+            assert result.code == 0
+            assert "5.00" not in result.out
+            assert "has ended" not in result.out
+        else:
+            assert result.code == 2, said
+            assert said in result.err
+    state.write_text(json.dumps(content))
+    later = run("adapt", calibration, "--session", state, "--cut", "1")
+    assert later.code == 2
+    assert "belongs to the start" in later.err
+    same = run("adapt", calibration, "--session", state, "--json", state)
+    assert same.code == 2
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -104,6 +104,48 @@ def test_forms_that_cannot_be_made_are_refused(
     assert said in result.err
 
 
+def test_a_length_that_cannot_be_made_does_not_take_the_others_along(
+    run: Run, folder: Path
+) -> None:
+    result = run(
+        *("shorten", folder / "matrix.csv", "--items", "8", "--splits", "2", "--random-sets", "3"),
+        *("--budgets", "5,25", "--apart", f"{folder}/items.csv:pair", "--json", "-"),
+    )
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert {row["items"] for row in found["evaluation"]} == {5, 8}
+    assert any("25 items" in said for said in found["warnings"])
+
+
+def test_a_rare_class_does_not_end_the_evaluation(run: Run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    theta = rng.standard_normal((40, 1))
+    codes = np.clip(np.round(1 + theta + rng.normal(0, 0.8, (40, 20))), 0, 2).astype(int)
+    codes[:, ::4] = np.minimum(codes[:, ::4], 1)
+    codes[3, ::4] = 2
+    lines = ["target," + ",".join(f"q{j}" for j in range(20))]
+    lines += [f"m{i}," + ",".join(map(str, row)) for i, row in enumerate(codes)]
+    (tmp_path / "graded.csv").write_text("\n".join(lines) + "\n")
+    result = run(
+        *("shorten", tmp_path / "graded.csv", "--items", "6", *QUICK, "--graded", "--json", "-")
+    )
+    assert result.code == 0, result.err
+    methods = {row["method"] for row in json.loads(result.out)["evaluation"]}
+    assert {"predictive", "adaptive", "random"} <= methods
+
+
+@pytest.mark.parametrize("option", ["--form", "-o", "--json"])
+def test_no_result_replaces_a_file_that_is_read(run: Run, folder: Path, option: str) -> None:
+    items = folder / "items.csv"
+    held = items.read_text()
+    result = run(
+        *("shorten", folder / "matrix.csv", *QUICK, "--per", f"{items}:kind", option, items)
+    )
+    assert result.code == 2
+    assert "which is read" in result.err or "ends in none of" in result.err
+    assert items.read_text() == held
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1, "kind": "form"}', "[" * 9000])
 def test_a_file_that_is_no_form_is_refused(tmp_path: Path, text: str) -> None:
     from safemetry.errors import InputError

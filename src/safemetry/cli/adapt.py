@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from safemetry.cli.counting_options import judge_option, success_option
 from safemetry.cli.options import SHARE, Number, Shared, Whole, command
@@ -292,6 +293,7 @@ def _live(
 
     pool = ItemPool.of_calibration(load_calibration(calibration))
     if file.exists():
+        _refuse_new_settings(file)
         session = resume_session(_content(file), pool)
     elif code is not None:
         raise InputError(
@@ -311,6 +313,29 @@ def _live(
         write_json(_state(session, asked, str(file), shared), shared.json_to)
     if not shared.quiet and shared.json_to != "-":
         click.echo(_in_words(session, asked))
+
+
+_OF_A_START: Final = (
+    *("rule", "estimator", "budget", "precision", "cut", "cut_score", "alpha", "beta"),
+    *("half_width", "randomesque", "most_exposure"),
+)
+
+
+def _refuse_new_settings(file: Path) -> None:
+    """A test goes on as it was started.
+
+    Raises
+    ------
+    click.UsageError
+        For an option that belongs to the start.
+    """
+    context = click.get_current_context()
+    for name in _OF_A_START:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = f"--{name.replace('_', '-')}"
+            raise click.UsageError(
+                f"{option} belongs to the start of a test, and {str(file)!r} has begun."
+            )
 
 
 def _content(file: Path) -> Mapping[str, Any]:

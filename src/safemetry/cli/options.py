@@ -337,8 +337,23 @@ def shared_options(function: Function, *, seed: int = 0) -> Function:
     return wrapped
 
 
-_READ: Final = ("sources", "baseline", "candidate", "file", "sampling", "notes")
-_WRITTEN: Final = {"output": "-o", "sheet": "--sheet", "card": "--card"}
+_READ: Final = (
+    *("sources", "baseline", "candidate", "file", "sampling", "notes", "calibration", "history"),
+    *("before", "prior"),
+)
+_COLUMNS: Final = (
+    *("per", "apart", "by", "order", "clusters", "structure", "structures", "groups", "families"),
+    *("developers", "cluster"),
+)
+"""Options that may name a file as FILE:COL."""
+
+_WRITTEN: Final = {
+    "output": "-o",
+    "sheet": "--sheet",
+    "card": "--card",
+    "form_file": "--form",
+    "session_file": "--session",
+}
 
 
 def _refuse_to_overwrite(
@@ -355,6 +370,12 @@ def _refuse_to_overwrite(
     for name in _READ:
         given = options.get(name)
         read += given if isinstance(given, tuple | list) else [given]
+    for name in _COLUMNS:
+        given = options.get(name)
+        for column in given if isinstance(given, tuple | list) else [given]:
+            read.append(str(column or "").rpartition(":")[0])
+    for quota in options.get("quotas") or ():
+        read.append(str(quota[0]).rpartition(":")[0])
     written = [("--json", json_to), *((flag, options.get(name)) for name, flag in _WRITTEN.items())]
     places = [(flag, Path(str(path))) for flag, path in written if path and str(path) != "-"]
     for flag, path in places:
@@ -367,7 +388,11 @@ def _refuse_to_overwrite(
 
 def _is_one_file(first: Path, second: Path) -> bool:
     try:
-        return first.is_file() and second.exists() and first.samefile(second)
+        if not second.exists():
+            return False
+        if first.is_dir() and (first / "calibration.json").exists():
+            return second.resolve().is_relative_to(first.resolve())
+        return first.is_file() and first.samefile(second)
     except (OSError, ValueError):
         return False
 

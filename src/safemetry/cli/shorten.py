@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _METHODS: Final = ("predictive", "greedy", "exact", "discrimination", "variance", "anchors")
 _RECOVERIES: Final = ("blend", "calibrated", "expectation", "mixture", "mean")
-_QUOTA: Final = re.compile(r"(?P<least>[0-9]+)?(?P<dash>-)?(?P<most>[0-9]+)?")
+_QUOTA: Final = re.compile(r"(?P<least>[0-9]{1,9})?(?P<dash>-)?(?P<most>[0-9]{1,9})?")
 
 
 class _Quota(click.ParamType[tuple[str, str, int, "int | None"]]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -167,7 +168,7 @@ def _budgets(
             predicted_scores(
                 pool,
                 responses.codes,
-                simulate_sessions(pool, responses.codes, plain_test, rng),
+                _as_long(simulate_sessions(pool, responses.codes, plain_test, rng), sessions),
                 after,
             )[known]
             for _ in range(repetitions)
@@ -177,6 +178,12 @@ def _budgets(
         _row(count, found[:, place], truth[known], random[:, :, place])
         for place, count in enumerate(after)
     )
+
+
+def _as_long(random: Sessions, sessions: Sessions) -> Sessions:
+    """Tests of random items, each ended where the target's own test ended."""
+    over = np.arange(random.items.shape[1]) >= sessions.lengths[:, None]
+    return replace(random, items=np.where(over, -1, random.items))
 
 
 def _row(items: int, predicted: FloatArray, truth: FloatArray, random: FloatArray) -> BudgetRow:

@@ -32,7 +32,7 @@ class BudgetRow:
     Parameters
     ----------
     items
-        Answered so far.
+        Answered so far; a test that ended before counts with what it had, and so do random items.
     rmse, mae, bias
         Of predicted less true scores, as fractions.
     spearman
@@ -154,8 +154,8 @@ class AdaptFinding(Finding):
         if self.budgets:
             last = self.budgets[-1]
             said.append(
-                f"After {last.items:,} items the score over all items is missed by {last.rmse:.1%} "
-                f"(root mean square); with random items by {last.random_rmse:.1%}."
+                f"These tests miss the score over all items by {last.rmse:.1%} (root mean square); "
+                f"as many random items miss it by {last.random_rmse:.1%}."
             )
         if self.in_sample:
             said.append(

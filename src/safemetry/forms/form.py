@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = 1
 _LARGEST: Final = 64 << 20
+_MOST_CATEGORIES: Final = 100
+_STEEPEST: Final = 1000.0
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,8 @@ class Form:
                 f"responses of shape {codes.shape} are not those of {len(targets)} targets to "
                 f"{len(self.items)} items"
             )
+        if codes.min(initial=0) < -1:
+            raise InputError("a response is below -1", fix="write a missing response as -1")
         places = np.array([self.bank.index(item) for item in self.items], np.int64)
         whole = np.full((len(targets), len(self.bank)), -1, np.int8)
         whole[:, places] = codes
@@ -302,7 +306,7 @@ def load_form(path: Path | str) -> Form:
         raise InputError(
             f"is no form that can be read ({said})",
             file=str(path),
-            fix="make it with safemetry shorten -o FILE",
+            fix="make it with safemetry shorten --form FILE",
         ) from error
     if record.schema_version > SCHEMA:
         raise InputError(
@@ -313,11 +317,38 @@ def load_form(path: Path | str) -> Form:
     return _form_of(record, str(path))
 
 
+def _check(record: _Record, file: str) -> None:
+    """Refuse numbers that no form has."""
+    bank, made = record.bank, record.recalibration
+    steps = [len(row) for row in bank.intercepts]
+    least = {"identity": 0, "line": 2, "monotone": 1}[made.kind]
+    problems = {
+        "it names an item twice": len(set(record.items)) < len(record.items),
+        "an item has no intercept": min(steps, default=0) < 1,
+        "an item has other categories than intercepts": any(
+            not 1 + count <= categories <= _MOST_CATEGORIES
+            for count, categories in zip(steps, bank.categories, strict=True)
+        ),
+        "an asymptote is out of order": any(
+            not 0 <= low < high <= 1 for low, high in zip(bank.lower, bank.upper, strict=True)
+        ),
+        "a slope is too steep": any(abs(slope) > _STEEPEST for slope in bank.slopes),
+        "its error is below 0": record.error is not None and record.error < 0,
+        "its map has not one value for each knot": len(made.knots) != len(made.values)
+        or len(made.knots) < least
+        or bool((np.diff(made.knots) <= 0).any()),
+    }
+    for problem, is_so in problems.items():
+        if is_so:
+            raise InputError(problem, file=file, fix="make the form again")
+
+
 def _form_of(record: _Record, file: str) -> Form:
     bank, size = record.bank, len(record.bank.items)
     parts = (bank.slopes, bank.intercepts, bank.lower, bank.upper, bank.categories)
     if any(len(part) != size for part in parts) or len(set(bank.items)) < size:
         raise InputError("its bank has not one entry for each item", file=file)
+    _check(record, file)
     strange = [item for item in record.items if item not in set(bank.items)]
     if strange:
         raise InputError(f"item {strange[0]!r} is not in its bank", file=file)

@@ -36,7 +36,8 @@ class ShortenFinding(Finding):
         One row for each of its items: parameters, information at the mean ability, weight in a
         mean, and properties.
     parallel
-        Item names of parallel forms, the first among them; empty for one form.
+        Item names of forms of equal information, chosen beside the form; empty where one is asked
+        for.
     information_gap
         Largest relative difference of the information of parallel forms; None for one form.
     evaluation

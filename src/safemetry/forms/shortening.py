@@ -91,6 +91,14 @@ def shorten(
     change = _change(evaluation, responses, chosen, why)
     form = _form(responses, (scale, categories), (pool, positions), truth, (chosen, evaluation))
     warnings = [*reading.warnings]
+    if parallel:
+        warnings.append(
+            f"The {chosen.forms} parallel forms are chosen for equal information and not by "
+            f"{chosen.method}: the form, its errors and what it can see stand beside them."
+        )
+    strange = [item for item in chosen.forbidden if item not in set(responses.items)]
+    if strange:
+        warnings.append(f"No item is called {', '.join(map(repr, strange[:6]))}.")
     if not scale.converged:
         warnings.append("The calibration of the items did not converge.")
     if evaluation is not None:

@@ -32,7 +32,8 @@ class CategoryMisfit:
     observed, expected
         Sums of the codes, and what the target's ability says.
     value
-        (observed - expected) / sd: below 0 for fewer rewarded responses than expected.
+        Observed less expected, standardised by the mean and the standard deviation among patterns
+        that fit: below 0 for fewer rewarded responses than expected.
     p_value, adjusted
         Two-sided by simulation, and by Holm (1979) over the categories of the target.
     flagged
@@ -129,7 +130,9 @@ def category_misfit(
         middle = null.mean(axis=0)
         further = np.abs(null - middle) >= np.abs(values - middle) - 1e-6
         p_values = (further.sum(axis=0) + 1) / (len(null) + 1)
-        known = (count > 0) & (null.std(axis=0) > 1e-9)
+        spread = null.std(axis=0)
+        known = (count > 0) & (spread > 1e-9)
+        standard = (values - middle) / np.where(known, spread, 1.0)
         adjusted = np.ones(len(names))
         adjusted[known] = holm(p_values[known])
         for place, category in enumerate(names):
@@ -146,7 +149,7 @@ def category_misfit(
                     int(count[place]),
                     float(observed[place]),
                     float(expected[place]),
-                    float(values[place]) if sure else None,
+                    float(standard[place]) if sure else None,
                     float(p_values[place]) if sure else None,
                     float(adjusted[place]) if sure else None,
                     sure and bool(adjusted[place] <= level),

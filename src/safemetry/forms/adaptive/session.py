@@ -31,6 +31,8 @@ from safemetry.forms.pool import ItemPool
 from safemetry.irt.parameters import BoolArray
 
 SCHEMA: Final = 1
+_LARGEST_SEED: Final = 2**63 - 1
+_MOST_CATEGORIES: Final = 99
 UNSCORED: Final = -1
 """Code of an answer that could not be judged."""
 
@@ -238,18 +240,19 @@ def resume_session(
         session = Session(
             make_test(pool, settings) if test is None else test,
             digest,
-            int(content["seed"]),
+            _whole(content["seed"], 0, _LARGEST_SEED),
             tuple(content["closed"]),
             tuple(content["set_aside"]),
             tuple(content["items"]),
-            tuple(int(code) for code in content["codes"]),
+            tuple(_whole(code, UNSCORED, _MOST_CATEGORIES) for code in content["codes"]),
             tuple(tuple(values) for values in content["theta"]),
             tuple(tuple(values) for values in content["se"]),
             None if stop is None else Stop(stop),
             None if decision is None else Decision(decision),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"the session cannot be read ({error!r})") from error
+    except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        said = " ".join(repr(error).split())[:160]
+        raise InputError(f"the session cannot be read ({said})") from error
     if session.test.settings != settings:
         raise InputError("the test was made with other settings than the session's")
     if not len(session.items) == len(session.codes) == len(session.theta) == len(session.se):
@@ -259,7 +262,36 @@ def resume_session(
     codes = np.array(session.codes, np.int64)
     if ((codes < UNSCORED) | (codes >= pool.parameters.categories[places])).any():
         raise InputError("the session has an answer that its item cannot have")
-    return session
+    return _replayed(session)
+
+
+def _replayed(stored: Session) -> Session:
+    """The session that its answers lead to: what a file says of them is not believed.
+
+    Raises
+    ------
+    InputError
+        Where an item was not the one that was asked, or the answers go on after the end.
+    """
+    test = stored.test
+    found = start_session(test.pool, test.settings, stored.seed, closed=stored.closed, test=test)
+    for item, code in zip(stored.items, stored.codes, strict=True):
+        found = answer(found, item, code)
+    return found
+
+
+def _whole(value: Any, low: int, high: int) -> int:
+    """A whole number between two limits.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        msg = f"{str(value)[:40]} is no whole number from {low} to {high}"
+        raise ValueError(msg)
+    return value
 
 
 def _restored(session: Session) -> Progress:

@@ -23,6 +23,9 @@ Rule = Literal[
 ]
 Estimator = Literal["eap", "map", "ml", "wle"]
 
+_WIDEST: Final = 1000.0
+_MOST_NODES: Final = 20_001
+
 ONE_DIMENSION: Final = frozenset(
     {"information", "posterior_information", "kl", "klp", "kl_interval", "a_stratified"}
 )
@@ -165,8 +168,12 @@ class Lattice:
     nodes: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.low < self.high or (self.nodes is not None and self.nodes < 5):
-            raise InputError("a lattice has a range, and five nodes at least")
+        if not -_WIDEST <= self.low < self.high <= _WIDEST:
+            raise InputError(
+                f"a lattice has a range within {_WIDEST:g} standard deviations of the population"
+            )
+        if self.nodes is not None and not 5 <= self.nodes <= _MOST_NODES:
+            raise InputError(f"a lattice has 5 to {_MOST_NODES:,} nodes")
 
 
 @dataclass(frozen=True)
@@ -256,6 +263,8 @@ class AdaptiveSettings:
         InputError
             For a setting that does not exist, or a value that it cannot have.
         """
+        if not isinstance(content, Mapping):
+            raise InputError("settings of an adaptive test are a mapping")
         given = dict(content)
         parts: dict[str, Any] = {
             "classification": Classification,

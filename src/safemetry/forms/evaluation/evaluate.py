@@ -157,6 +157,9 @@ def run_evaluation(
     label = tasks or TaskSettings(label="splits")
     results = run_tasks(evaluate_split, work, seed=chosen.seed, shared=shared, settings=label)
     rows = rows_of(results, chosen, int((~masks[0]).sum()))
+    if not rows:
+        first = next(iter(_problems(results)), "no reason is known").rstrip(".")
+        raise InputError(f"no form could be evaluated ({first})", fix="ask for less of it")
     said = [f"Forms of {budget} items are not shorter than all items." for budget in longer]
     said += _problems(results)
     return FormEvaluation(

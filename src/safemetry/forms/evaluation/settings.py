@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import ceil, floor
 from typing import Final, Literal
 
 from safemetry.errors import InputError
 from safemetry.forms.adaptive.settings import AdaptiveSettings
-from safemetry.forms.constraints import Exclusion
+from safemetry.forms.constraints import Exclusion, Quota
 from safemetry.irt.priors import ItemPriors
 
 Method = Literal[
@@ -51,8 +52,10 @@ class EvaluationSettings:
         Of the targets that is held out, in (0, 1).
     per
         Property of the items whose shares a form keeps, for all methods and the random sets.
-    exclusions, forbidden
-        Items that do not go together, or into a form at all.
+    quotas, quota_items
+        Bounds for single values in a form of so many items; for other lengths they are scaled.
+    exclusions, required, forbidden
+        Items that do not go together, that every form has, or none.
     minority
         Responses other than the most frequent one among the calibration targets, without which an
         item is not selected.
@@ -86,7 +89,10 @@ class EvaluationSettings:
     splits: int = 20
     share: float = 0.3
     per: str | None = None
+    quotas: tuple[Quota, ...] = ()
+    quota_items: int = 1
     exclusions: tuple[Exclusion, ...] = ()
+    required: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
     minority: int = 1
     folds: int = 5
@@ -115,3 +121,18 @@ class EvaluationSettings:
             )
         if not (0 < self.share < 1 and 0 < self.level < 1 and self.within >= 0):
             raise InputError("shares and levels lie between 0 and 1, and within is not negative")
+
+    def quotas_for(self, budget: int) -> tuple[Quota, ...]:
+        """The quotas of a form of another length, bounds rounded outwards."""
+        if budget == self.quota_items:
+            return self.quotas
+        part = budget / self.quota_items
+        return tuple(
+            Quota(
+                quota.by,
+                quota.value,
+                floor(quota.least * part),
+                None if quota.most is None else ceil(quota.most * part),
+            )
+            for quota in self.quotas
+        )

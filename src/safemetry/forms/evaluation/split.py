@@ -54,7 +54,14 @@ class Named:
         settings, known = self.settings, set(pool.items)
         quotas = quotas_of(pool, settings.per, budget) if settings.per is not None else ()
         forbidden = tuple(item for item in settings.forbidden if item in known)
-        return Constraints(budget, quotas, settings.exclusions, forbidden=forbidden)
+        required = tuple(item for item in settings.required if item in known)[:budget]
+        return Constraints(
+            budget,
+            (*quotas, *settings.quotas_for(budget)),
+            settings.exclusions,
+            required,
+            forbidden,
+        )
 
 
 def evaluate_split(
@@ -118,7 +125,12 @@ def evaluate_split(
         if budget > places.size:
             problems[f"{places.size} items can be selected, fewer than {budget}"] = None
             continue
-        constraints = named.constraints(pool, budget)
+        try:
+            constraints = named.constraints(pool, budget)
+            sets = places[np.stack(random_forms(pool, constraints, settings.random_sets, rng))]
+        except InputError as error:
+            problems[f"{budget} items: {error.problem}"] = None
+            continue
         for number, method in enumerate(settings.methods):
             if method == "adaptive":
                 if paths is not None:
@@ -138,7 +150,6 @@ def evaluate_split(
             forms[number, spot, : chosen.size] = places[chosen]
             found = sides.predict_shared(places[chosen][None], weights[None], fold_forms)
             _keep(found, predicted[number, spot], errors[number, spot])
-        sets = places[np.stack(random_forms(pool, constraints, settings.random_sets, rng))]
         random[spot] = figures_of(sides.predict_shared(sets).scores, truth)
     return {
         "truth": truth,
@@ -225,7 +236,9 @@ def _paths(
         places = np.flatnonzero(of.selectable & scale.selectable)
         pool = named.pool(of).select(scale.selectable[of.selectable])
         test = replace(named.settings.adaptive, budget=min(longest, places.size))
-        taken = adaptive_items(pool, codes[:, places], test, per, rng)
+        # A class that no calibration target gave counts as the highest that one did.
+        known = np.minimum(codes[:, places], pool.parameters.categories - 1).astype(np.int8)
+        taken = adaptive_items(pool, known, test, per, rng)
         found = np.full((len(codes), longest), -1, np.int64)
         found[:, : taken.shape[1]] = np.where(taken >= 0, places[np.maximum(taken, 0)], -1)
         return found
