@@ -13,6 +13,7 @@ from safemetry.audits.fingerprint.answers import answer_counts, informative_item
 from safemetry.audits.fingerprint.compare import compare_with_known
 from safemetry.audits.fingerprint.rerun_rate import rate_of_runs
 from safemetry.audits.fingerprint.result import Fingerprint
+from safemetry.audits.fingerprint.settings import FingerprintSettings
 from safemetry.audits.fingerprint.stream import DriftState, update
 from safemetry.audits.person_fit.achieved import AchievedRate, out_of_sample_rates
 from safemetry.audits.person_fit.calibrated import Calibrated
@@ -24,7 +25,7 @@ from safemetry.audits.person_fit.misfit import (
     item_misfit,
 )
 from safemetry.audits.person_fit.null import PersonFitNull
-from safemetry.audits.person_fit.selective import Selective, selective_scan
+from safemetry.audits.person_fit.selective import Selective, selective_scan_around
 from safemetry.audits.runs import answers_of_runs, arranged
 from safemetry.audits.settings import FEWEST_OTHERS, AuditSettings
 from safemetry.audits.shift.shift import AbilityShift, ability_shift
@@ -98,17 +99,26 @@ def audit_target(
     work = _Work(chosen, responses, target, properties or {})
     calibrated, why = _calibrated(work, history)
     earlier = _earlier(before, target, graded=graded, **reading)
+    _check_common(earlier, responses)
     warnings = [*read.warnings]
+    if earlier is not None and earlier.targets[0] != target:
+        warnings.append(
+            f"The earlier answers are of {earlier.targets[0]!r}, and are taken for those of "
+            f"{target!r}."
+        )
     if history is not None and target in history.targets:
         warnings.append(
             f"{target} is one of the targets that the items were calibrated on: it pulled the "
             "items towards its own answers, and misfit is harder to see."
         )
     fit = _fit(work, calibrated, why)
-    shift, union = _shift(work, calibrated, _past(history, earlier, target), why)
     runs, said = _runs(read, work, graded=graded, **reading)
-    found = _fingerprint(work, runs, earlier, why)
-    stream, drifted = _stream(work, earlier, why)
+    own = runs[:, int(work.is_target.argmax())]
+    past = _past(history, earlier, target)
+    shift, union = _shift(work, calibrated, past, own, why)
+    found, borrowed = _fingerprint(work, runs, earlier, why)
+    stream, drifted = _stream(work, own, earlier, why)
+    said += borrowed
     parts = (fit.remarks, shift.warnings if shift else (), found.warnings if found else ())
     warnings += [*said, *drifted, *(_sentence(text) for part in parts for text in part)]
     return AuditFinding(
@@ -264,7 +274,7 @@ def _fit(work: _Work, calibrated: Calibrated | None, why: dict[str, str]) -> _Fi
             simulations=chosen.simulations,
             rng=work.rng(f"misfit {by}"),
         )
-        selective[by] = selective_scan(
+        selective[by] = selective_scan_around(
             now,
             calibrated,
             values,
@@ -333,6 +343,9 @@ def _earlier(before: Any, target: str, *, graded: bool, **reading: Any) -> Respo
     """Earlier answers of the target, one row for each run."""
     if before is None:
         return None
+    if isinstance(before, list):
+        parts = [_earlier(one, target, graded=graded, **reading) for one in before]
+        return _joined([part for part in parts if part is not None])
     read = read_responses(before, graded=graded, **reading)
     if target not in read.responses.targets:
         if len(read.responses.targets) != 1:
@@ -352,6 +365,29 @@ def _earlier(before: Any, target: str, *, graded: bool, **reading: Any) -> Respo
     return Responses(
         np.ascontiguousarray(runs), (target,) * len(runs), read.responses.items, np.ones(len(runs))
     )
+
+
+def _joined(parts: Sequence[Responses]) -> Responses:
+    """Runs from several sources, over all their items."""
+    items = tuple(dict.fromkeys(item for part in parts for item in part.items))
+    rows = [
+        arranged(
+            rows_of(part, np.arange(len(part.targets)) == row), part.targets[row : row + 1], items
+        )
+        for part in parts
+        for row in range(len(part.targets))
+    ]
+    codes = np.concatenate(rows)
+    return Responses(codes, (parts[0].targets[0],) * len(codes), items, np.ones(len(codes)))
+
+
+def _check_common(earlier: Responses | None, responses: Responses) -> None:
+    if earlier is not None and not set(earlier.items) & set(responses.items):
+        raise InputError(
+            "no item was answered both before and now",
+            fix="items must have the same names: read from several files, or in several "
+            f"benchmarks, they are called {responses.items[0]!r} and {earlier.items[0]!r}",
+        )
 
 
 def _how(reading: Mapping[str, Any]) -> dict[str, Any]:
@@ -377,6 +413,7 @@ def _shift(
     work: _Work,
     calibrated: Calibrated | None,
     past: Responses | StoredAbility | str,
+    own: Codes,
     why: dict[str, str],
 ) -> tuple[AbilityShift | None, UnionTest | None]:
     parts = ("ability_shift", "shift_and_fit")
@@ -386,12 +423,16 @@ def _shift(
     shift = work.settings.shift()
     known = set(calibrated.items)
     now = work.now
-    now = now.select_items(np.array([item in known for item in now.items], bool))
     if isinstance(past, Responses):
         past = past.select_items(np.array([item in known for item in past.items], bool))
+        # Earlier answers are single runs, and so are these: a majority of runs is more extreme.
+        count = len(own)
+        now = Responses(own, (work.target,) * count, now.items, np.ones(count))
+    now = now.select_items(np.array([item in known for item in now.items], bool))
+    one = rows_of(now, np.arange(len(now.targets)) == 0)
     try:
         found = ability_shift(now, past, calibrated, shift, rng=work.rng("shift"))
-        union = audit_union(now, past, calibrated, shift, rng=work.rng("union"))
+        union = audit_union(one, past, calibrated, shift, rng=work.rng("union"))
     except InputError as error:
         why |= dict.fromkeys(parts, error.problem)
         return None, None
@@ -414,8 +455,10 @@ def _runs(read: Reading, work: _Work, **reading: Any) -> tuple[Codes, list[str]]
 
 def _fingerprint(
     work: _Work, runs: Codes, earlier: Responses | None, why: dict[str, str]
-) -> Fingerprint | None:
+) -> tuple[Fingerprint | None, list[str]]:
     chosen, responses = work.settings, work.responses
+    fingerprints = chosen.fingerprint()
+    said: list[str] = []
     wanted = chosen.references
     names = [name for name in responses.targets if name != work.target]
     if wanted is not None:
@@ -438,22 +481,53 @@ def _fingerprint(
                 for row in range(len(earlier.targets))
             ]
         )
+        if chosen.disagreement is None and len(own) > 1 and not _are_repeated(known):
+            fingerprints, own, said = _borrowed(fingerprints, known, own)
         depth = max(len(known), len(own))
         known = np.concatenate([_deep(known, depth), _deep(own, depth)], axis=1)
         names.append(f"{work.target} ({BEFORE})")
     if len(names) < 2:
         why |= dict.fromkeys(("fingerprint", "identity"), "fewer than 2 known targets")
-        return None
+        return None, ["With fewer than 2 known targets no fingerprint is taken."]
     own_runs = runs[:, int(work.is_target.argmax())]
-    return compare_with_known(
+    found = compare_with_known(
         own_runs,
         known,
         target=work.target,
         references=names,
         clusters=_clusters(work),
-        settings=chosen.fingerprint(),
+        settings=fingerprints,
         rng=work.rng("fingerprint"),
     )
+    return found, said
+
+
+def _are_repeated(known: Codes) -> bool:
+    """Whether any known target has two answers to an item."""
+    return bool(((known >= 0).sum(axis=0) > 1).any())
+
+
+def _borrowed(
+    settings: FingerprintSettings, known: Codes, own: Codes
+) -> tuple[FingerprintSettings, Codes, list[str]]:
+    """The re-run disagreement of the target's own past, for all: nobody else was run twice.
+
+    With one target that is known better than all others, every difference from it would count as
+    one between targets.
+    """
+    size = max(int(known.max()), int(own.max()), 1) + 1
+    informative = informative_items(answer_counts(known, size))
+    runs = own[:, 0][:, informative]
+    try:
+        rate = rate_of_runs(runs)
+    except InputError:
+        return settings, own[:1], []
+    middle = min(max((rate.lower + rate.upper) / 2, 0.005), 0.45)
+    said = (
+        f"Only {BEFORE} there are several runs: their disagreement on informative items, about "
+        f"{middle:.1%}, is taken for that of every known target."
+    )
+    return replace(settings, disagreement=middle), own[:1], [said]
 
 
 def _deep(codes: Codes, depth: int) -> Codes:
@@ -474,32 +548,49 @@ def _clusters(work: _Work) -> list[str] | None:
 
 
 def _stream(
-    work: _Work, earlier: Responses | None, why: dict[str, str]
+    work: _Work, own: Codes, earlier: Responses | None, why: dict[str, str]
 ) -> tuple[DriftState | None, list[str]]:
     """The sequential check over the items in random order."""
     if earlier is None:
         why["stream"] = "no earlier answers"
         return None, []
     now = work.now
-    common = [item for item in now.items if item in set(earlier.items)]
+    informative = _informative(work)
+    common = [
+        item
+        for item, kept in zip(now.items, informative.tolist(), strict=True)
+        if kept and item in set(earlier.items)
+    ]
     if not common:
-        why["stream"] = "no item was answered before and now"
+        why["stream"] = "no informative item was answered before and now"
         return None, []
     rng = work.rng("stream")
     past = np.stack([earlier.codes[:, earlier.items.index(item)] for item in common])
-    new = np.array([now.codes[0, now.items.index(item)] for item in common])
+    new = np.array([own[0, now.items.index(item)] for item in common])
     drift, said = work.settings.drift(), []
     if drift.rate is None and (past >= 0).sum(axis=1).max() > 1:
         drift = replace(drift, rate=rate_of_runs(past.T))
     if drift.rate is None:
+        drift = replace(drift, direction=True)
         said.append(
             "How often a re-run differs is not known: the sequential check sees a change of "
-            "direction only. Give several earlier runs, or --disagreement."
+            "direction only (more refusals, or fewer). Give several earlier runs, or "
+            "--disagreement."
         )
     state = DriftState(drift)
     for place in rng.permutation(len(common)).tolist():
         state = update(state, past[place].tolist(), int(new[place]))
     return state, said
+
+
+def _informative(work: _Work) -> BoolArray:
+    """Items that tell the other targets apart; all where there are none."""
+    others = work.others.codes
+    if len(others) < 2:
+        return np.ones(len(work.responses.items), bool)
+    size = max(int(work.responses.codes.max()), 1) + 1
+    found: BoolArray = informative_items(answer_counts(others[None], size))
+    return found if found.any() else np.ones_like(found)
 
 
 def _agreement(work: _Work, why: dict[str, str]) -> dict[str, Any] | None:

@@ -134,7 +134,7 @@ def audit(
     success, judge = options.pop("success"), options.pop("judge")
     stored = load_calibration(history) if history is not None else None
     evidence = shared.evidence(sources, judge=judge)
-    earlier = shared.evidence(before, judge=judge) if before else None
+    earlier = [shared.evidence((source,), judge=judge) for source in before] or None
     columns = {name: options.pop(name) for name in ("by", "clusters", "order")}
     properties, used = _properties(evidence, columns)
     settings = AuditSettings(

@@ -177,7 +177,7 @@ class _Layout:
             )
             for index in self._inner
         }
-        self._name = outer if outer < keys else None
+        self._name = next((index for index in self._inner if index < keys), None)
         if narrow and self._name is not None:
             rest = self.width - self._widths[self._name]
             least = cell_width(table.columns[self._name].name)

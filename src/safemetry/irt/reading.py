@@ -72,4 +72,20 @@ def read_responses(
         else:
             data = response_matrix(evidence, success=success, judge=judge)
     named = make_responses(data.outcomes, targets=data.targets, items=data.items)
-    return Reading(named, evidence, data.warnings)
+    return Reading(named, evidence, (*data.warnings, *_without_outcome(evidence, data)))
+
+
+def _without_outcome(evidence: Evidence | None, matrix: ResponseMatrix) -> list[str]:
+    """A sentence for items that have no outcome."""
+    if evidence is None:
+        return []
+    known = len(set(evidence.items["item"].to_pylist()))
+    lost = known - len(matrix.items)
+    if lost <= 0:
+        return []
+    return [
+        (
+            f"{lost:,} of {known:,} items have no outcome (contested, of unknown intent, or never "
+            "judged) and are left out."
+        )
+    ]

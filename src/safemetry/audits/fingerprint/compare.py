@@ -23,6 +23,9 @@ from safemetry.irt.responses import Responses
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+FEWEST_COMMON = 10
+"""Informative items that both must have answered for a verdict."""
+
 _NO_ITEM = "no informative item was answered by both"
 _ALONE = "no other known target is told apart from this one"
 
@@ -243,7 +246,14 @@ def _result(
                 chosen.level,
             )
         )
-    made.sort(key=lambda row: (-(row.log_likelihood_ratio or 0.0), -(row.agreement or 0.0)))
+    # A target with hardly an answer in common is neither likely nor unlikely.
+    made.sort(
+        key=lambda row: (
+            row.informative_items < FEWEST_COMMON,
+            -(row.log_likelihood_ratio or 0.0),
+            -(row.agreement or 0.0),
+        )
+    )
     return Fingerprint(
         target=target,
         rows=tuple(made),
@@ -274,13 +284,19 @@ def _row(
         why["error_different"] = _ALONE
     if not len(equal):
         why |= {"agreement": _NO_ITEM, "interval": _NO_ITEM}
+    few = len(equal) < FEWEST_COMMON
+    ratio = None if few else float(shown.ratios[place])
+    if few:
+        why["log_likelihood_ratio"] = (
+            f"{len(equal)} informative items were answered by both, fewer than {FEWEST_COMMON}"
+        )
     return FingerprintRow(
         reference=named[0],
         agreement=float(equal.mean()) if len(equal) else None,
         interval=agreement_interval(equal, clusters, 1 - level),
         informative_items=len(equal),
-        log_likelihood_ratio=float(shown.ratios[place]),
-        verdict=verdict[0],
+        log_likelihood_ratio=ratio,
+        verdict=Verdict.CANNOT_TELL if few else verdict[0],
         group=named[1],
         error_same=float(limits.error_same[place]),
         error_different=None if masked else float(limits.error_different[place]),

@@ -27,7 +27,7 @@ class FingerprintRow:
         On which they were compared.
     log_likelihood_ratio
         In nats: a re-run of the known target gives these answers, against some other target of the
-        population, whose ability is free. None without informative items.
+        population, whose ability is free. None with hardly an informative item in common.
     verdict
         `same` means: these items do not tell the unknown target from this one, and do tell it from
         the known targets outside `group`.
@@ -135,7 +135,10 @@ class Fingerprint:
         if first.verdict is Verdict.SAME:
             return f"{self.target} answers as {name} would again; {shared}."
         if all(row.verdict is Verdict.DIFFERENT for row in self.rows):
-            return f"{self.target} is none of the known targets; nearest is {name}; {shared}."
+            if_so = ", if re-runs differ as seldom as is assumed" if self.noise == "assumed" else ""
+            return (
+                f"{self.target} is none of the known targets{if_so}; nearest is {name}; {shared}."
+            )
         kept = sum(row.verdict is not Verdict.DIFFERENT for row in self.rows)
         return (
             f"The answers cannot tell which known target {self.target} is, or whether it is one: "

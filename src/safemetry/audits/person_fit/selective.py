@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -147,6 +147,67 @@ def selective_scan(
             parts = _Parts.of(bench, seen, members, method)
         found.append(_scanned(bench, row, target, names, parts, level))
     return tuple(found)
+
+
+def selective_scan_around(
+    responses: Responses,
+    calibrated: Calibrated,
+    conditions: Sequence[str | None],
+    *,
+    level: float = LEVEL,
+    simulations: int = 1000,
+    rng: np.random.Generator,
+) -> tuple[Selective, ...]:
+    """The scan at the estimated ability, and one standard error below and above it.
+
+    The largest of the three p-values counts, as in `surrounding_nulls`: what is flagged is not a
+    chance of the estimate.
+
+    Parameters
+    ----------
+    responses, calibrated, conditions, level, simulations, rng
+        As for `selective_scan`; half as many simulations on each side, as far as the level allows.
+    """
+    sides = max(simulations // 2, min(simulations, int(np.ceil(2 / level))))
+    middle, *around = (
+        selective_scan(
+            responses,
+            calibrated,
+            conditions,
+            level=level,
+            simulations=simulations if not away else sides,
+            rng=rng,
+            ability=away,
+        )
+        for away in (0.0, -1.0, 1.0)
+    )
+    return tuple(_most_cautious(scans, level) for scans in zip(middle, *around, strict=True))
+
+
+def _most_cautious(scans: Sequence[Selective], level: float) -> Selective:
+    """The first scan with the largest p-values of all."""
+    first = scans[0]
+    rows = []
+    for parts in zip(*(scan.rows for scan in scans), strict=True):
+        shift, fit = (
+            _largest([getattr(part, name) for part in parts])
+            for name in ("shift_adjusted", "fit_adjusted")
+        )
+        flagged = any(p is not None and p <= level for p in (shift, fit))
+        rows.append(replace(parts[0], shift_adjusted=shift, fit_adjusted=fit, flagged=flagged))
+    p_value = _largest([scan.p_value for scan in scans])
+    return replace(
+        first,
+        rows=tuple(rows),
+        p_value=p_value,
+        null_rate=min(scan.null_rate for scan in scans),
+        flagged=p_value is not None and p_value <= level,
+    )
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return max(known) if known and values[0] is not None else None
 
 
 class _Parts:
