@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from safemetry.audits.person_fit.calibrated import Calibrated
-from safemetry.audits.person_fit.null import simulate_null
+from safemetry.audits.person_fit.fit import largest_p_values, surrounding_nulls
 from safemetry.audits.shift.comparison import Alternative, make_scale
 from safemetry.audits.shift.union import SHIFT, FitScores, joint_test
 from safemetry.errors import InputError
@@ -234,7 +234,7 @@ def audited_organisms(
         make_responses(codes[kept], targets=names, items=made.items)
         for codes in (made.evaluated, made.history)
     )
-    null = simulate_null(
+    null, *around = surrounding_nulls(
         now,
         calibrated,
         statistics=settings.statistics,
@@ -246,7 +246,7 @@ def audited_organisms(
         "tests": [*null.statistics, SHIFT, "union", "union_naive"],
         "kinds": kinds[kept],
         "abilities": made.truth.abilities[kept],
-        "p_values": np.concatenate([null.p_values()[0], unions], axis=1),
+        "p_values": np.concatenate([largest_p_values(null, around), unions], axis=1),
     }
 
 

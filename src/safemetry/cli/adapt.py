@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from safemetry.cli.counting_options import judge_option, success_option
 from safemetry.cli.options import SHARE, Number, Shared, Whole, command
-from safemetry.cli.pages import page_option, page_text, require_page
+from safemetry.cli.pages import page_option, require_page, write_page
 from safemetry.cli.tables import Column, Table, number, percent, table
 from safemetry.display import shown
 
@@ -214,7 +214,7 @@ def _simulate(
     output: Path | None,
     options: Mapping[str, Any],
 ) -> None:
-    from safemetry.cli.output import deliver, write_text
+    from safemetry.cli.output import deliver
     from safemetry.findings import resolved
     from safemetry.forms import simulate_adaptive
     from safemetry.forms.pool import ItemPool
@@ -245,17 +245,14 @@ def _simulate(
     }
     finding = replace(finding, settings=resolved(chosen, "not given"))
     lines = [finding.sentence()]
-    if output is not None:
-        page = page_text(
-            finding,
-            adaptive_part(finding),
-            evidence,
-            output,
-            title="What is an adaptive test worth?",
-            counts=f"{len(finding.sessions):,} targets \N{MIDDLE DOT} {finding.pool:,} items",
-        )
-        write_text(page, output)
-        lines.append(f"The page is in {output}.")
+    lines += write_page(
+        finding,
+        adaptive_part,
+        evidence,
+        output,
+        title="What is an adaptive test worth?",
+        counts=f"{len(finding.sessions):,} targets \N{MIDDLE DOT} {finding.pool:,} items",
+    )
     deliver(finding, shared, list(_tables(finding)), *lines)
 
 

@@ -12,7 +12,7 @@ import click
 from safemetry.cli.columns import short_names
 from safemetry.cli.counting_options import judge_option, success_option
 from safemetry.cli.options import SHARE, Number, Shared, Whole, command, names_option
-from safemetry.cli.pages import page_option, page_text, require_page
+from safemetry.cli.pages import page_option, require_page, write_page
 from safemetry.cli.tables import Column, Table, number, percent, table
 from safemetry.display import shown
 
@@ -125,7 +125,7 @@ def audit(
     ability has shifted, which known target it is nearest to, and whether it is still what it was.
     """
     from safemetry.audits import AuditSettings, audit_target
-    from safemetry.cli.output import deliver, write_text
+    from safemetry.cli.output import deliver
     from safemetry.findings import resolved
     from safemetry.irt import load_calibration
     from safemetry.report.sections.audits import audit_part
@@ -173,17 +173,14 @@ def audit(
     }
     finding = replace(finding, settings=resolved(chosen, "not given"))
     lines = [finding.sentence()]
-    if output is not None:
-        page = page_text(
-            finding,
-            audit_part(finding),
-            evidence,
-            output,
-            title="Does the target answer like itself?",
-            counts=f"{shown(target, 60)} \N{MIDDLE DOT} {finding.answered:,} items answered",
-        )
-        write_text(page, output)
-        lines.append(f"The page is in {output}.")
+    lines += write_page(
+        finding,
+        audit_part,
+        evidence,
+        output,
+        title="Does the target answer like itself?",
+        counts=f"{shown(target, 60)} \N{MIDDLE DOT} {finding.answered:,} items answered",
+    )
     deliver(finding, shared, list(_tables(finding)), *lines)
 
 

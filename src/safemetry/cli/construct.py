@@ -12,7 +12,7 @@ import click
 from safemetry.cli.columns import short_names
 from safemetry.cli.counting_options import judge_option, success_option
 from safemetry.cli.options import Number, Shared, Whole, command
-from safemetry.cli.pages import page_option, page_text, require_page
+from safemetry.cli.pages import page_option, require_page, write_page
 from safemetry.cli.tables import Column, Table, number, table
 from safemetry.display import shown
 
@@ -148,7 +148,7 @@ def construct(
     responses better than one does (beyond what they gain where there is one), and which items
     differ between groups of equally able targets.
     """
-    from safemetry.cli.output import deliver, write_text
+    from safemetry.cli.output import deliver
     from safemetry.construct import ConstructSettings, audit_construct
     from safemetry.findings import resolved
     from safemetry.readers.keyed import column_of
@@ -189,18 +189,14 @@ def construct(
     }
     finding = replace(finding, settings=resolved(chosen, "not given"))
     lines = [finding.sentence()]
-    if output is not None:
-        page = page_text(
-            finding,
-            construct_part(finding),
-            evidence,
-            output,
-            title="Does the score measure one thing?",
-            counts=f"{finding.targets:,} targets \N{MIDDLE DOT} "
-            f"{finding.items:,} informative items",
-        )
-        write_text(page, output)
-        lines.append(f"The page is in {output}.")
+    lines += write_page(
+        finding,
+        construct_part,
+        evidence,
+        output,
+        title="Does the score measure one thing?",
+        counts=f"{finding.targets:,} targets \N{MIDDLE DOT} {finding.items:,} informative items",
+    )
     deliver(finding, shared, list(_tables(finding)), *lines)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from safemetry.cli.options import SHARE, Shared, Whole, command
-from safemetry.cli.pages import is_markdown, page_option, page_text, require_page
+from safemetry.cli.pages import is_markdown, page_option, require_page, write_page
 from safemetry.cli.tables import Column, Table, number, percent, table
 from safemetry.display import shown
 
@@ -210,18 +210,14 @@ def judges(
         lines.append(f"The {asked:,} responses to label come first in {sheet}.")
     elif sheet is not None:
         lines.append(f"No sheet was written: {finding.labels.why['next']}.")
-    if output is not None:
-        page = page_text(
-            finding,
-            judges_part(finding),
-            evidence,
-            output,
-            title="Can the judges be believed?",
-            counts=f"{len(finding.judges):,} judges \N{MIDDLE DOT} "
-            f"{finding.common:,} common responses",
-        )
-        write_text(page, output)
-        lines.append(f"The page is in {output}.")
+    lines += write_page(
+        finding,
+        judges_part,
+        evidence,
+        output,
+        title="Can the judges be believed?",
+        counts=f"{len(finding.judges):,} judges \N{MIDDLE DOT} {finding.common:,} common responses",
+    )
     deliver(finding, shared, list(_tables(finding)), *lines)
 
 

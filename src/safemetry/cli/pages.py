@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +39,38 @@ def require_page(path: Path | None) -> None:
 def is_markdown(path: Path) -> bool:
     """Whether the ending of a file asks for Markdown."""
     return _SUFFIXES[path.suffix.lower()] == "md"
+
+
+def write_page(
+    finding: Finding,
+    part: Callable[[Any], Part],
+    evidence: Evidence,
+    path: Path | None,
+    *,
+    title: str,
+    counts: str,
+) -> list[str]:
+    """Write a finding as a page where one was asked for; the line that says so.
+
+    Parameters
+    ----------
+    finding
+        The finding.
+    part
+        Makes the part of the page from it.
+    evidence
+        Whose sources stand in the subtitle.
+    path
+        The file; None for no page.
+    title, counts
+        Of the page, and what stands beside the sources.
+    """
+    from safemetry.cli.output import write_text
+
+    if path is None:
+        return []
+    write_text(page_text(finding, part(finding), evidence, path, title=title, counts=counts), path)
+    return [f"The page is in {path}."]
 
 
 def page_text(

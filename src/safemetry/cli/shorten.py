@@ -13,7 +13,7 @@ import click
 from safemetry.cli.columns import short_names
 from safemetry.cli.counting_options import judge_option, success_option
 from safemetry.cli.options import SHARE, Shared, Whole, command, names_option
-from safemetry.cli.pages import page_option, page_text, require_page
+from safemetry.cli.pages import page_option, require_page, write_page
 from safemetry.cli.tables import Column, Table, number, percent, table
 from safemetry.display import shown
 
@@ -199,7 +199,7 @@ def shorten(
     their calibration has seen, beside random items; so is the smallest change that such a form
     sees.
     """
-    from safemetry.cli.output import deliver, write_text
+    from safemetry.cli.output import deliver
     from safemetry.findings import resolved
     from safemetry.forms import ShortenSettings, save_form
     from safemetry.forms import shorten as make_form
@@ -247,17 +247,14 @@ def shorten(
     if form_file is not None:
         save_form(finding.form, form_file)
         lines.append(f"The form is in {form_file}.")
-    if output is not None:
-        page = page_text(
-            finding,
-            forms_part(finding),
-            evidence,
-            output,
-            title="What is a short form worth?",
-            counts=f"{finding.targets:,} targets \N{MIDDLE DOT} {finding.items:,} items",
-        )
-        write_text(page, output)
-        lines.append(f"The page is in {output}.")
+    lines += write_page(
+        finding,
+        forms_part,
+        evidence,
+        output,
+        title="What is a short form worth?",
+        counts=f"{finding.targets:,} targets \N{MIDDLE DOT} {finding.items:,} items",
+    )
     deliver(finding, shared, list(_tables(finding)), *lines)
 
 

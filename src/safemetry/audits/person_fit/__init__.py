@@ -10,6 +10,7 @@ from safemetry.audits.person_fit.fit import (
     FitRow,
     PersonFit,
     judge_fit,
+    largest_p_values,
     person_fit,
     surrounding_nulls,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "category_misfit",
     "item_misfit",
     "judge_fit",
+    "largest_p_values",
     "out_of_sample_rates",
     "person_fit",
     "rates_at_abilities",

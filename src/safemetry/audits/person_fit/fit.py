@@ -258,6 +258,15 @@ def judge_fit(
     return tuple(found)
 
 
+def largest_p_values(null: PersonFitNull, around: Sequence[PersonFitNull]) -> FloatArray:
+    """P-values of the targets under the null of all that is largest, shape ``(N, S)``."""
+    found = null.p_values()[0]
+    for beside in around:
+        own = beside.p_values_of(null.worse[:, :, None])[:, :, 0]
+        found = np.where(null.known, np.maximum(found, own), 1.0)
+    return found
+
+
 def _cutoffs(null: PersonFitNull, beyond: int) -> FloatArray:
     """Values of which that many patterns are as bad or worse, shape ``(N, S)``."""
     place = null.simulations - beyond
