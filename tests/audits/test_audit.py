@@ -34,9 +34,9 @@ def population(seed, targets=30, items=120):
 
 
 def test_several_runs_now_are_compared_with_several_runs_before():
-    """Ten audits of unchanged targets: the mean shift has a standard error near .04."""
+    """Six audits of unchanged targets: the mean shift has a standard error near .05."""
     shifts = []
-    for seed in range(10):
+    for seed in range(6):
         rng, chances = population(seed)
         drawn = lambda row: (rng.random(120) < chances[row]).astype(int)  # noqa: B023, E731
         now = [(f"h{i}", 1, drawn(i)) for i in range(30)]
@@ -50,7 +50,7 @@ def test_several_runs_now_are_compared_with_several_runs_before():
 def test_the_own_past_says_how_often_all_repeat_themselves():
     """Endpoints that repeat 96% of their answers, of which only the target was run before."""
     verdicts = []
-    for seed in range(8):
+    for seed in range(5):
         rng, chances = population(seed)
         steady = (rng.random(chances.shape) < chances).astype(int)
 
@@ -63,7 +63,7 @@ def test_the_own_past_says_how_often_all_repeat_themselves():
         row = next(one for one in found.fingerprint.rows if one.reference == "t (before)")
         verdicts.append(str(row.verdict))
         assert any("taken for that of every known target" in said for said in found.warnings)
-    assert verdicts.count("same") >= 5
+    assert verdicts.count("same") >= 3
     assert verdicts.count("different") <= 1
 
 
