@@ -132,9 +132,15 @@ def audit(name="model-x", categories=CATEGORIES, **changes):
         },
         "agreement_matrix": {
             "names": names,
-            "values": [
-                [None if row == column else float(values[row, column]) for column in range(9)]
+            "pairs": [
+                {
+                    "first": names[row],
+                    "second": names[column],
+                    "agreement": float(values[row, column]),
+                    "items": 120,
+                }
                 for row in range(9)
+                for column in range(row)
             ],
         },
         "stream": {

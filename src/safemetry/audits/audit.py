@@ -8,7 +8,7 @@ from typing import Any
 from safemetry.audits.finding import AuditFinding
 from safemetry.audits.fitted import answered_items, calibrate_others, fit_target
 from safemetry.audits.identity import (
-    agreement_matrix,
+    agreements,
     run_stream,
     runs_of_all,
     take_fingerprint,
@@ -112,7 +112,7 @@ def audit_target(
         fingerprint=found,
         stream=stream,
         out_of_sample=fit.out_of_sample,
-        agreement=agreement_matrix(work, why),
+        agreement=agreements(work, why),
         why=why,
     )
 

@@ -278,19 +278,12 @@ def _unions(
     scale = make_scale(calibrated, margin=_MARGIN, simulations=settings.simulations, rng=rng)
     fit = FitScores(calibrated, settings.in_union)
     for place, codes in enumerate(now.codes):
-        comparison = scale.comparison(_one(now, place), _one(history, place))
+        comparison = scale.comparison(
+            *(side.select_targets(np.array([place])) for side in (now, history))
+        )
         found = joint_test(comparison, fit, codes, settings.levels[0], settings.alternative, rng)
         chances = [1.0 if part.p_value is None else part.p_value for part in found.parts]
         yield chances[0], found.p_value, min(chances)
-
-
-def _one(responses: Responses, place: int) -> Responses:
-    return Responses(
-        responses.codes[place : place + 1],
-        responses.targets[place : place + 1],
-        responses.items,
-        responses.weights[place : place + 1],
-    )
 
 
 def _rows(

@@ -71,7 +71,7 @@ class AuditFinding(Finding):
     out_of_sample
         How often other targets are flagged that took no part in the calibration.
     agreement
-        Names, and the agreement of each two on informative items.
+        Names, and the agreement of each two on the informative items that both answered.
     why
         Why a part is None.
     """

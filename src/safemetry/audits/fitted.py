@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 
 from safemetry.audits.finding import QUANTILES
-from safemetry.audits.person_fit.achieved import AchievedRate, out_of_sample_rates
+from safemetry.audits.person_fit.achieved import (
+    AchievedRate,
+    out_of_sample_rates,
+    two_parameter_items,
+)
 from safemetry.audits.person_fit.calibrated import Calibrated
 from safemetry.audits.person_fit.fit import PersonFit, judge_fit, surrounding_nulls
 from safemetry.audits.person_fit.misfit import (
@@ -23,14 +27,10 @@ from safemetry.audits.person_fit.selective import Selective, selective_scan_arou
 from safemetry.audits.settings import FEWEST_OTHERS
 from safemetry.audits.work import AuditWork
 from safemetry.errors import InputError
-from safemetry.irt.responses import MISSING
 from safemetry.irt.store import StoredCalibration
-from safemetry.irt.unidimensional.marginal import fit_unidimensional
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Codes = NDArray[np.int8]
+PARTS: Final = ("ability", "person_fit", "joint_null_rate", "union", "out_of_sample")
+"""Keys of a result that need calibrated items."""
 
 _FEWEST_HALVED: Final = 20
 
@@ -40,10 +40,10 @@ class Fitted:
     """Everything about person fit."""
 
     fit: PersonFit | None = None
-    quantiles: Mapping[str, Sequence[float]] = ()  # type: ignore[assignment]
-    misfit: Mapping[str, Sequence[CategoryMisfit]] = ()  # type: ignore[assignment]
+    quantiles: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    misfit: Mapping[str, Sequence[CategoryMisfit]] = field(default_factory=dict)
     items: Sequence[ItemMisfit] = ()
-    selective: Mapping[str, Selective] = ()  # type: ignore[assignment]
+    selective: Mapping[str, Selective] = field(default_factory=dict)
     out_of_sample: tuple[AchievedRate, ...] | None = None
     remarks: Sequence[str] = ()
 
@@ -61,19 +61,16 @@ def calibrate_others(
             )
         return Calibrated.of_calibration(history), {}
     others = work.others
-    parts = ("ability", "person_fit", "joint_null_rate", "union", "out_of_sample")
     if len(others.targets) < FEWEST_OTHERS:
         reason = (
             f"{len(others.targets)} other targets are too few to calibrate the items "
             f"({FEWEST_OTHERS} are needed); give a calibration"
         )
-        return None, dict.fromkeys(parts, reason)
-    codes = others.codes
-    lowest = np.where(codes == MISSING, np.int8(127), codes).min(axis=0)
-    varies = codes.max(axis=0) > lowest
-    if varies.sum() < 2:
-        return None, dict.fromkeys(parts, "fewer than 2 items tell the other targets apart")
-    return Calibrated.of_fit(fit_unidimensional(others.select_items(varies))), {}
+        return None, dict.fromkeys(PARTS, reason)
+    try:
+        return two_parameter_items(others), {}
+    except InputError as error:
+        return None, dict.fromkeys(PARTS, error.problem)
 
 
 def answered_items(work: AuditWork, calibrated: Calibrated | None) -> int:
@@ -97,15 +94,14 @@ def fit_target(work: AuditWork, calibrated: Calibrated | None, why: dict[str, st
         Takes the reasons of what is unknown.
     """
     if calibrated is None:
-        return Fitted(quantiles={}, misfit={}, selective={})
+        return Fitted()
     chosen, now = work.settings, work.now
     known = set(calibrated.items)
     usable = np.array([item in known for item in now.items], bool) & now.observed[0]
     if usable.sum() < 2:
         reason = f"the target answered {int(usable.sum())} calibrated items"
-        parts = ("ability", "person_fit", "joint_null_rate", "union", "out_of_sample")
-        why |= dict.fromkeys(parts, reason)
-        return Fitted(quantiles={}, misfit={}, selective={})
+        why |= dict.fromkeys(PARTS, reason)
+        return Fitted()
     order = None if chosen.order is None else _ranks(work.values(chosen.order, now.items))
     null, *around = surrounding_nulls(
         now,
@@ -118,7 +114,7 @@ def fit_target(work: AuditWork, calibrated: Calibrated | None, why: dict[str, st
     misfit, selective = {}, {}
     for by in chosen.by:
         values = work.values(by, now.items)
-        if len({value for value in values if value is not None}) < 1:
+        if not any(value is not None for value in values):
             continue
         misfit[by] = category_misfit(
             now,
@@ -150,10 +146,10 @@ def fit_target(work: AuditWork, calibrated: Calibrated | None, why: dict[str, st
 def _ranks(values: Sequence[str | None]) -> list[Any]:
     """Keys to sort by: numbers as numbers; items without a value come last."""
     try:
-        numbers = [float("inf") if value is None else float(value) for value in values]
+        numbers = [0.0 if value is None else float(value) for value in values]
     except ValueError:
-        return [("~" * 8 if value is None else value) for value in values]
-    return list(numbers)
+        return [(value is None, value or "") for value in values]
+    return [(value is None, key) for value, key in zip(values, numbers, strict=True)]
 
 
 def _quantiles(null: PersonFitNull) -> dict[str, list[float]]:

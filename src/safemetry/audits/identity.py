@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from safemetry.audits.fingerprint.agreement import agreement_matrix
 from safemetry.audits.fingerprint.answers import answer_counts, informative_items
 from safemetry.audits.fingerprint.compare import compare_with_known
 from safemetry.audits.fingerprint.rerun_rate import rate_of_runs
@@ -14,8 +16,8 @@ from safemetry.audits.fingerprint.result import Fingerprint
 from safemetry.audits.fingerprint.settings import FingerprintSettings
 from safemetry.audits.fingerprint.stream import DriftState, update
 from safemetry.audits.past import still_applies
-from safemetry.audits.runs import answers_of_runs, arranged
-from safemetry.audits.work import AuditWork, rows_of, some_of
+from safemetry.audits.runs import answers_of_runs, over_items
+from safemetry.audits.work import AuditWork, some_of
 from safemetry.errors import InputError
 from safemetry.irt.parameters import BoolArray
 from safemetry.irt.reading import Reading
@@ -27,9 +29,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int8]
 
 BEFORE: Final = "before"
-_MOST_IN_MATRIX: Final = 60
-_SELF: Final = 1.0
-_NOTHING_COMMON: Final = -1.0
+_MOST_IN_MATRIX: Final = 40
 
 
 def runs_of_all(read: Reading, work: AuditWork, **reading: Any) -> tuple[Codes, list[str]]:
@@ -74,16 +74,7 @@ def take_fingerprint(
     places = [responses.targets.index(name) for name in names]
     known = runs[:, places]
     if earlier is not None:
-        own = np.stack(
-            [
-                arranged(
-                    rows_of(earlier, np.arange(len(earlier.targets)) == row),
-                    earlier.targets[row : row + 1],
-                    responses.items,
-                )
-                for row in range(len(earlier.targets))
-            ]
-        )
+        own = over_items(earlier, responses.items)[:, None]
         if chosen.disagreement is None and len(own) > 1 and not _are_repeated(known):
             fingerprints, own, said = _borrowed(fingerprints, known, own)
         depth = max(len(known), len(own))
@@ -196,39 +187,38 @@ def _informative(work: AuditWork) -> BoolArray:
     return found if found.any() else np.ones_like(found)
 
 
-def agreement_matrix(work: AuditWork, why: dict[str, str]) -> dict[str, Any] | None:
-    """Agreement of the target and the others on informative items."""
+def agreements(work: AuditWork, why: dict[str, str]) -> dict[str, Any] | None:
+    """Agreement of the target and of those nearest to it, two by two, on informative items.
+
+    Two targets without an informative item in common are no pair.
+    """
     responses = work.responses
     if len(responses.targets) < 2:
         why["agreement_matrix"] = "there is one target"
         return None
     codes = responses.codes
-    size = max(int(codes.max()), 1) + 1
-    informative = informative_items(answer_counts(codes[None], size))
+    counts = answer_counts(codes[None], max(int(codes.max()), 1) + 1)
+    informative = informative_items(counts)
     if not informative.any():
         why["agreement_matrix"] = "no item tells the targets apart"
         return None
-    part = codes[:, informative]
-    equal = np.zeros((len(part), len(part)))
-    seen = (part >= 0).astype(np.float64)
-    for code in range(size):
-        chosen = (part == code).astype(np.float64)
-        equal += chosen @ chosen.T
-    both = seen @ seen.T
-    share = np.where(both > 0, equal / np.maximum(both, 1), np.nan)
+    seen = (codes[:, informative] != MISSING).astype(np.int64)
+    common = seen @ seen.T
+    share = agreement_matrix(counts[:, informative])
     place = int(work.is_target.argmax())
-    nearest = np.argsort(-np.nan_to_num(share[place], nan=-1.0), kind="stable")
-    kept = [place, *(one for one in nearest.tolist() if one != place)][:_MOST_IN_MATRIX]
+    near = np.argsort(-share[place].filled(-1.0), kind="stable").tolist()
+    kept = [place, *(one for one in near if one != place)][:_MOST_IN_MATRIX]
     return {
         "names": [responses.targets[one] for one in kept],
         "items": int(informative.sum()),
-        "values": [
-            [_share(share[row, column]) if row != column else _SELF for column in kept]
-            for row in kept
+        "pairs": [
+            {
+                "first": responses.targets[one],
+                "second": responses.targets[other],
+                "agreement": float(share[one, other]),
+                "items": int(common[one, other]),
+            }
+            for one, other in combinations(kept, 2)
+            if common[one, other]
         ],
     }
-
-
-def _share(value: float) -> float:
-    """An agreement; -1 where two targets have no informative item in common."""
-    return float(value) if np.isfinite(value) else _NOTHING_COMMON

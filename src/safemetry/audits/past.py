@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from safemetry.audits.person_fit.calibrated import Calibrated
-from safemetry.audits.runs import answers_of_runs, arranged
+from safemetry.audits.runs import answers_of_runs, over_items
 from safemetry.audits.shift.shift import AbilityShift, ability_shift
 from safemetry.audits.shift.sides import StoredAbility, stored_ability
 from safemetry.audits.shift.union import UnionTest, audit_union
-from safemetry.audits.work import AuditWork, rows_of, some_of
+from safemetry.audits.work import AuditWork, some_of
 from safemetry.errors import InputError
 from safemetry.irt.reading import read_responses
 from safemetry.irt.responses import Responses
@@ -43,8 +43,8 @@ def earlier_answers(before: Any, target: str, *, graded: bool, **reading: Any) -
             )
         target = read.responses.targets[0]  # the same endpoint under an earlier name
     if read.evidence is None:
-        return rows_of(
-            read.responses, np.array([name == target for name in read.responses.targets], bool)
+        return read.responses.select_targets(
+            np.array([name == target for name in read.responses.targets], bool)
         )
     codes, _ = answers_of_runs(
         read.evidence, [target], read.responses.items, graded=graded, **still_applies(reading)
@@ -58,13 +58,7 @@ def earlier_answers(before: Any, target: str, *, graded: bool, **reading: Any) -
 def _joined(parts: Sequence[Responses]) -> Responses:
     """Runs from several sources, over all their items."""
     items = tuple(dict.fromkeys(item for part in parts for item in part.items))
-    rows = [
-        arranged(
-            rows_of(part, np.arange(len(part.targets)) == row), part.targets[row : row + 1], items
-        )
-        for part in parts
-        for row in range(len(part.targets))
-    ]
+    rows = [over_items(part, items) for part in parts]
     codes = np.concatenate(rows)
     return Responses(codes, (parts[0].targets[0],) * len(codes), items, np.ones(len(codes)))
 
@@ -139,7 +133,7 @@ def shift_and_union(
         count = len(own)
         now = Responses(own, (work.target,) * count, now.items, np.ones(count))
     now = now.select_items(np.array([item in known for item in now.items], bool))
-    one = rows_of(now, np.arange(len(now.targets)) == 0)
+    one = now.select_targets(np.array([0]))
     try:
         found = ability_shift(now, past, calibrated, shift, rng=work.rng("shift"))
         union = audit_union(one, past, calibrated, shift, rng=work.rng("union"))

@@ -68,13 +68,17 @@ def arranged(responses: Responses, targets: Sequence[str], items: Sequence[str])
     """Codes in the order of given targets and items, shape ``(N, J)``; -1 for those not there."""
     found = np.full((len(targets), len(items)), MISSING, np.int8)
     rows = {name: place for place, name in enumerate(responses.targets)}
-    columns = {name: place for place, name in enumerate(responses.items)}
     ours = [place for place, name in enumerate(targets) if name in rows]
+    found[ours] = over_items(responses, items)[[rows[targets[place]] for place in ours]]
+    return found
+
+
+def over_items(responses: Responses, items: Sequence[str]) -> Codes:
+    """Codes of all rows in the order of given items; -1 for items that are not there."""
+    columns = {name: place for place, name in enumerate(responses.items)}
     mine = [place for place, name in enumerate(items) if name in columns]
-    picked = responses.codes[
-        np.ix_([rows[targets[place]] for place in ours], [columns[items[place]] for place in mine])
-    ]
-    found[np.ix_(ours, mine)] = picked
+    found = np.full((len(responses.codes), len(items)), MISSING, np.int8)
+    found[:, mine] = responses.codes[:, [columns[items[place]] for place in mine]]
     return found
 
 

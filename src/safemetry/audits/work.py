@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,11 +11,6 @@ from safemetry.audits.settings import AuditSettings
 from safemetry.irt.parameters import BoolArray
 from safemetry.irt.responses import Responses
 from safemetry.tasks import task_generator
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Codes = NDArray[np.int8]
 
 
 @dataclass(frozen=True)
@@ -40,29 +34,17 @@ class AuditWork:
     @property
     def now(self) -> Responses:
         """The target alone."""
-        return rows_of(self.responses, self.is_target)
+        return self.responses.select_targets(self.is_target)
 
     @property
     def others(self) -> Responses:
         """All others."""
-        return rows_of(self.responses, ~self.is_target)
+        return self.responses.select_targets(~self.is_target)
 
     def values(self, by: str, items: Sequence[str]) -> list[str | None]:
         """A property of items, None where unknown."""
         known = self.properties.get(by, {})
         return [known.get(item) for item in items]
-
-
-def rows_of(responses: Responses, chosen: BoolArray) -> Responses:
-    """The responses of some targets."""
-    return replace(
-        responses,
-        codes=np.ascontiguousarray(responses.codes[chosen]),
-        targets=tuple(
-            name for name, kept in zip(responses.targets, chosen.tolist(), strict=True) if kept
-        ),
-        weights=responses.weights[chosen],
-    )
 
 
 def some_of(names: Sequence[str], most: int = 8) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from safemetry.construct.audited import left_out, read_responses, varying_items
+from safemetry.construct.audited import left_out, read_audited
 from safemetry.construct.dif.audit import audit_differences
 from safemetry.construct.dif.duplicates import near_duplicates
 from safemetry.construct.dif.result import DifferencesAudit
@@ -84,9 +84,9 @@ def audit_construct(
         For data, settings, a structure or groups that cannot be used.
     """
     chosen = settings or ConstructSettings(**options)
-    responses, of_judges, benchmarks, warnings = read_responses(data, evidence_map, success, judge)
+    responses, of_judges, benchmarks, warnings = read_audited(data, evidence_map, success, judge)
     audit = _Audit(responses, chosen)
-    held = responses.select_items(varying_items(responses))
+    held = responses.select_items(responses.varies)
     structures = audit.structures(held)
     audit.check_names()
     saturation = measure_saturation(responses, chosen.structures or None, benchmarks)

@@ -8,33 +8,25 @@ from typing import Any
 import numpy as np
 
 from safemetry.errors import InputError
-from safemetry.evidence.evidence import Evidence, as_evidence
+from safemetry.evidence.evidence import Evidence
 from safemetry.evidence.maps import EvidenceMap
-from safemetry.evidence.matrix import ResponseMatrix, response_matrix
+from safemetry.evidence.matrix import ResponseMatrix
 from safemetry.evidence.success import SuccessRule
-from safemetry.irt.parameters import BoolArray
-from safemetry.irt.responses import Responses, make_responses
+from safemetry.irt.reading import read_responses
+from safemetry.irt.responses import Responses
 
 
-def read_responses(
+def read_audited(
     data: Any,
     evidence_map: EvidenceMap | Mapping[str, Any] | None,
     success: SuccessRule | str | None,
     judge: str | None,
 ) -> tuple[Responses, dict[str, Responses], dict[str, str] | None, tuple[str, ...]]:
     """The responses, those under each judge, the benchmarks of the items, and warnings."""
-    if isinstance(data, Responses):
-        return data, {}, None, ()
-    if isinstance(data, ResponseMatrix):
-        return _responses(data), {}, _benchmarks(data), data.warnings
-    evidence = as_evidence(data, evidence_map)
-    matrix = response_matrix(evidence, success=success, judge=judge)
-    others = _by_each_judge(evidence, success)
-    return _responses(matrix), others, _benchmarks(matrix), matrix.warnings
-
-
-def _responses(matrix: ResponseMatrix) -> Responses:
-    return make_responses(matrix.outcomes, targets=matrix.targets, items=matrix.items)
+    read = read_responses(data, evidence_map=evidence_map, success=success, judge=judge)
+    others = _by_each_judge(read.evidence, success) if read.evidence is not None else {}
+    benchmarks = None if read.matrix is None else _benchmarks(read.matrix)
+    return read.responses, others, benchmarks, read.warnings
 
 
 def _benchmarks(matrix: ResponseMatrix) -> dict[str, str] | None:
@@ -52,7 +44,7 @@ def _by_each_judge(evidence: Evidence, success: SuccessRule | str | None) -> dic
     found = {}
     for name in sorted(evidence.instruments):
         try:
-            found[name] = _responses(response_matrix(evidence, success=alone, judge=name))
+            found[name] = read_responses(evidence, success=alone, judge=name).responses
         except InputError:  # it gave no verdict that this rule can read
             continue
     return found if len(found) > 1 else {}
@@ -72,9 +64,3 @@ def left_out(responses: Responses, held: Responses) -> list[str]:
     if empty:
         said.append(f"No response of {', '.join(empty[:6])}{', ...' if len(empty) > 6 else ''}.")
     return said
-
-
-def varying_items(responses: Responses) -> BoolArray:
-    """Where some target responded 1 and some 0, shape ``(J,)``."""
-    found: BoolArray = (responses.codes == 1).any(axis=0) & (responses.codes == 0).any(axis=0)
-    return found

@@ -20,10 +20,10 @@ from safemetry.irt.multidimensional.fit import fit_multidimensional
 from safemetry.irt.multidimensional.result import MultidimensionalFit
 from safemetry.irt.multidimensional.rotation import standardised_loadings
 from safemetry.irt.multidimensional.settings import DimensionalSettings
-from safemetry.irt.parameters import BoolArray, FloatArray, ItemModel, ItemParameters
+from safemetry.irt.parameters import FloatArray, ItemModel, ItemParameters
 from safemetry.irt.priors import ItemPriors
 from safemetry.irt.reading import read_responses
-from safemetry.irt.responses import MISSING, Responses
+from safemetry.irt.responses import Responses
 from safemetry.irt.settings import CalibrationSettings
 from safemetry.irt.store import responses_digest
 from safemetry.irt.structure import Structure, bifactor, make_structure
@@ -120,15 +120,12 @@ def _typed(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _informative(responses: Responses) -> tuple[Responses, dict[str, str]]:
     """The items to which not all targets responded alike, and why the others are left out."""
-    codes = responses.codes
-    highest = codes.max(axis=0)
-    lowest = np.where(codes == MISSING, np.int8(127), codes).min(axis=0)
-    constant: BoolArray = lowest >= highest
+    seen = np.asarray(responses.observed.any(axis=0))
     reasons = {
-        responses.items[place]: _EMPTY if highest[place] == MISSING else _CONSTANT
-        for place in np.flatnonzero(constant)
+        responses.items[place]: _CONSTANT if seen[place] else _EMPTY
+        for place in np.flatnonzero(~responses.varies)
     }
-    return responses.select_items(~constant), reasons
+    return responses.select_items(responses.varies), reasons
 
 
 def _said(left_out: Mapping[str, str]) -> list[str]:

@@ -24,12 +24,15 @@ class Reading:
         Of targets to items.
     evidence
         What they were read from; None where responses or a matrix were given.
+    matrix
+        The matrix with benchmarks and intents; None where responses were given.
     warnings
         What was left out, or runs against the rest.
     """
 
     responses: Responses
     evidence: Evidence | None
+    matrix: ResponseMatrix | None
     warnings: tuple[str, ...]
 
 
@@ -62,7 +65,7 @@ def read_responses(
         For data that cannot be used.
     """
     if isinstance(data, Responses):
-        return Reading(data, None, ())
+        return Reading(data, None, None, ())
     evidence = None
     if not isinstance(data, ResponseMatrix):
         evidence = as_evidence(data, evidence_map)
@@ -72,7 +75,7 @@ def read_responses(
         else:
             data = response_matrix(evidence, success=success, judge=judge)
     named = make_responses(data.outcomes, targets=data.targets, items=data.items)
-    return Reading(named, evidence, (*data.warnings, *_without_outcome(evidence, data)))
+    return Reading(named, evidence, data, (*data.warnings, *_without_outcome(evidence, data)))
 
 
 def _without_outcome(evidence: Evidence | None, matrix: ResponseMatrix) -> list[str]:

@@ -56,6 +56,21 @@ class Responses:
         """The responses with some cells, shape ``(N, J)``, held out as if they were missing."""
         return replace(self, codes=np.where(held_out, np.int8(MISSING), self.codes))
 
+    def select_targets(self, chosen: BoolArray | IntArray) -> Responses:
+        """The responses of some targets."""
+        positions = np.arange(len(self.targets))[chosen]
+        return replace(
+            self,
+            codes=np.ascontiguousarray(self.codes[positions]),
+            targets=tuple(self.targets[place] for place in positions),
+            weights=self.weights[positions],
+        )
+
+    @property
+    def varies(self) -> BoolArray:
+        """Items to which not all targets responded alike, shape ``(J,)``."""
+        return varying_items(self.codes)
+
     def select_items(self, chosen: BoolArray | IntArray) -> Responses:
         """The responses to some items."""
         positions = np.arange(len(self.items))[chosen]
@@ -64,6 +79,19 @@ class Responses:
             codes=np.ascontiguousarray(self.codes[:, positions]),
             items=tuple(self.items[place] for place in positions),
         )
+
+
+def varying_items(codes: NDArray[np.int8]) -> BoolArray:
+    """Items to which not all targets responded alike, shape ``(J,)``.
+
+    Parameters
+    ----------
+    codes
+        Shape ``(N, J)``, -1 where missing.
+    """
+    lowest = np.where(codes == MISSING, np.int8(127), codes).min(axis=0)
+    found: BoolArray = np.asarray(lowest < codes.max(axis=0), bool)
+    return found
 
 
 def make_responses(

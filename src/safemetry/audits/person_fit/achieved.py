@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from safemetry.audits.person_fit.fit import LEVEL, PersonFit, person_fit
 from safemetry.audits.person_fit.item_draws import draw_items
 from safemetry.audits.person_fit.patterns import draw_patterns
 from safemetry.errors import InputError
-from safemetry.irt.parameters import BoolArray
 from safemetry.irt.responses import Responses, make_responses
 from safemetry.irt.unidimensional.marginal import fit_unidimensional
 from safemetry.rates.intervals import clopper_pearson
+
+_FEWEST_ITEMS: Final = 2
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,15 @@ def out_of_sample_rates(
     count = len(responses.targets)
     if count < 4:
         raise InputError(f"{count} targets cannot be halved", fix="give 4 or more")
-    make = calibrate or _two_parameters
+    make = calibrate or two_parameter_items
     second = np.zeros(count, bool)
     second[rng.permutation(count)[: count // 2]] = True
     fits: list[PersonFit] = []
     for held in (second, ~second):
-        calibrated = make(_targets(responses, ~held))
-        fits += person_fit(_targets(responses, held), calibrated, level=level, rng=rng, **options)
+        calibrated = make(responses.select_targets(~held))
+        fits += person_fit(
+            responses.select_targets(held), calibrated, level=level, rng=rng, **options
+        )
     return summarise(fits)
 
 
@@ -173,19 +176,17 @@ def summarise(fits: Sequence[PersonFit], ability: float | None = None) -> tuple[
     return tuple(found)
 
 
-def _two_parameters(responses: Responses) -> Calibrated:
-    codes = responses.codes
-    lowest = np.where(codes < 0, np.int8(127), codes).min(axis=0)
-    informative = codes.max(axis=0) > lowest
-    if not informative.any():
-        raise InputError("no item tells these targets apart", fix="add targets that differ")
-    return Calibrated.of_fit(fit_unidimensional(responses.select_items(informative)))
+def two_parameter_items(responses: Responses) -> Calibrated:
+    """The items that tell these targets apart, calibrated on them.
 
-
-def _targets(responses: Responses, chosen: BoolArray) -> Responses:
-    return replace(
-        responses,
-        codes=responses.codes[chosen],
-        targets=tuple(np.array(responses.targets, object)[chosen].tolist()),
-        weights=responses.weights[chosen],
-    )
+    Raises
+    ------
+    InputError
+        Where fewer than two do.
+    """
+    varies = responses.varies
+    if varies.sum() < _FEWEST_ITEMS:
+        raise InputError(
+            f"{int(varies.sum())} items tell these targets apart", fix="add targets that differ"
+        )
+    return Calibrated.of_fit(fit_unidimensional(responses.select_items(varies)))

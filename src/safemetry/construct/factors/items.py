@@ -41,11 +41,7 @@ class ItemEvidence:
     def only(self, benchmarks: Sequence[str]) -> ItemEvidence:
         """The items of some benchmarks that tell targets apart."""
         wanted = set(benchmarks)
-        codes = self.responses.codes
-        lowest = np.where(codes < 0, np.int8(127), codes).min(axis=0)
-        chosen = (codes.max(axis=0) > lowest) & np.array(
-            [name in wanted for name in self.membership]
-        )
+        chosen = self.responses.varies & np.array([name in wanted for name in self.membership])
         return ItemEvidence(
             self.responses.select_items(chosen),
             tuple(np.array(self.membership, dtype=object)[chosen]),

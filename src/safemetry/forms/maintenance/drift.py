@@ -25,7 +25,7 @@ from safemetry.irt.parameters import (
     category_probabilities,
 )
 from safemetry.irt.priors import ItemPriors
-from safemetry.irt.responses import Responses, make_responses
+from safemetry.irt.responses import Responses, make_responses, varying_items
 from safemetry.irt.unidimensional.marginal import UnidimensionalFit, fit_unidimensional
 from safemetry.tasks import Task, TaskSettings, run_tasks
 
@@ -216,7 +216,7 @@ def largest_statistic(
         below = np.cumsum(chances, axis=0)[:-1]
         codes = (rng.random(cells.shape) >= below).sum(axis=0).astype(np.int8)
         cohorts.append(np.where(cells, codes, np.int8(-1)))
-    usable = np.logical_and(*(_varies(codes) for codes in cohorts))
+    usable = np.logical_and(*(varying_items(codes) for codes in cohorts))
     try:
         fits = tuple(
             _fit(np.ascontiguousarray(codes[:, usable]), model, priors) for codes in cohorts
@@ -236,7 +236,7 @@ def _common(
     shared = [item for item in earlier.items if item in place]
     ours = [spot for spot, item in enumerate(earlier.items) if item in place]
     first, second = earlier.codes[:, ours], later.codes[:, [place[item] for item in shared]]
-    varies = _varies(first) & _varies(second) if shared else np.zeros(0, bool)
+    varies = varying_items(first) & varying_items(second) if shared else np.zeros(0, bool)
     kept = np.flatnonzero(varies)
     names = tuple(shared[spot] for spot in kept)
     left_out = tuple(item for item, used in zip(shared, varies, strict=True) if not used)
@@ -246,11 +246,6 @@ def _common(
         np.ascontiguousarray(second[:, kept]),
         left_out,
     )
-
-
-def _varies(codes: Codes) -> NDArray[np.bool_]:
-    lowest = np.where(codes < 0, np.int8(127), codes).min(axis=0)
-    return np.asarray(codes.max(axis=0) > lowest)
 
 
 def _fit(codes: Codes, model: ItemModel, priors: ItemPriors) -> UnidimensionalFit:

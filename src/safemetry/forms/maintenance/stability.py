@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 from safemetry.errors import InputError
 from safemetry.irt.parameters import FloatArray, ItemModel
 from safemetry.irt.priors import NO_PRIORS, ItemPriors
-from safemetry.irt.responses import Responses, make_responses
+from safemetry.irt.responses import Responses, make_responses, varying_items
 from safemetry.irt.unidimensional.coordinates import STEEPEST
 from safemetry.irt.unidimensional.marginal import fit_unidimensional
 from safemetry.tasks import Task, TaskSettings, run_tasks
@@ -159,7 +159,7 @@ def compare_halves(
     """
     order = rng.permutation(len(codes))
     halves = codes[order[: len(codes) // 2]], codes[order[len(codes) // 2 :]]
-    usable = np.logical_and(*(_varies(half) for half in halves))
+    usable = np.logical_and(*(varying_items(half) for half in halves))
     if usable.sum() <= max(top):
         raise InputError(
             f"{int(usable.sum())} items vary in both halves of the targets",
@@ -175,11 +175,6 @@ def compare_halves(
         spread = np.corrcoef(rankdata(slopes[0]), rankdata(slopes[1]))[0, 1]
         rows.append([*common, spread, bounded, int(usable.sum())])
     return np.array(rows, np.float64)
-
-
-def _varies(codes: Codes) -> NDArray[np.bool_]:
-    lowest = np.where(codes < 0, np.int8(127), codes).min(axis=0)
-    return np.asarray(codes.max(axis=0) > lowest)
 
 
 def _slopes(codes: Codes, priors: ItemPriors, model: ItemModel) -> FloatArray:

@@ -105,8 +105,7 @@ def prepare(
             f"more categories than the {model} model describes",
             "use the graded model, or recode to 0 and 1",
         )
-    lowest = np.where(codes == MISSING, np.int8(127), codes).min(axis=0)
-    constant = lowest == highest
+    constant = ~responses.varies
     if constant.all():
         raise InputError(
             "every item has the same response from all targets that met it",

@@ -105,31 +105,31 @@ def _group(row: Row) -> str:
 
 def _matrix(data: Row) -> Iterator[Block]:
     found: Row = data.get("agreement_matrix") or {}
-    names, values = found.get("names") or [], found.get("values") or []
-    if len(names) < 2 or len(values) != len(names):
+    names, pairs = found.get("names") or [], found.get("pairs") or []
+    if len(names) < 2 or not pairs:
         return
     target = data.get("target")
+    known = {frozenset((row["first"], row["second"])): row["agreement"] for row in pairs}
+    values = [[known.get(frozenset((one, other))) for other in names] for one in names]
 
     def draw(width: int) -> Any:
         from safemetry.audits.charts.agreement import agreement_chart
 
         return agreement_chart(names, values, target=target, width=width)
 
-    pairs = [
-        (value, names[row], names[column])
-        for row in range(len(names))
-        for column, value in enumerate(values[row][:row])
-        if value is not None
-    ]
-    if not pairs:
-        return
-    low, high = min(pairs, key=lambda pair: pair[0]), max(pairs, key=lambda pair: pair[0])
+    low, high = (end(pairs, key=lambda row: row["agreement"]) for end in (min, max))
     yield Figure(
         "Agreement of targets on informative items",
-        f"Hundredths; targets that agree stand together. The most: {name_of(high[1], 40)} and "
-        f"{name_of(high[2], 40)}, {percent(high[0])}; the least: {name_of(low[1], 40)} and "
-        f"{name_of(low[2], 40)}, {percent(low[0])}.",
+        f"Hundredths; targets that agree stand together. The most: {_pair(high)}; the least: "
+        f"{_pair(low)}.",
         draw,
+    )
+
+
+def _pair(row: Row) -> str:
+    return (
+        f"{name_of(row['first'], 40)} and {name_of(row['second'], 40)}, "
+        f"{percent(row['agreement'])} of {row['items']:,} items"
     )
 
 
