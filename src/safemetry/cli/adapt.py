@@ -130,7 +130,7 @@ _LARGEST: Final = 16 << 20
     "--most-exposure",
     type=SHARE,
     metavar="S",
-    help="Largest share of tests in which an item may be given.",
+    help="With --simulate: largest share of tests in which an item may be given.",
 )
 @click.option(
     "--per",
@@ -163,21 +163,18 @@ def adapt(
         raise click.UsageError("--answer belongs to --session FILE.")
     require_page(output)
     if session_file is not None:
-        if options["per"] or output is not None:
-            raise click.UsageError("--per and -o belong to --simulate.")
+        if options["per"] or options["most_exposure"] or output is not None:
+            raise click.UsageError("--per, --most-exposure and -o belong to --simulate.")
         _live(calibration, shared, session_file, code, options)
     else:
         _simulate(calibration, shared, sources, output, options)
 
 
-def _settings(options: Mapping[str, Any], pool: ItemPool, shared: Shared) -> AdaptiveSettings:
-    import numpy as np
-
+def _settings(options: Mapping[str, Any], pool: ItemPool) -> AdaptiveSettings:
     from safemetry.forms.adaptive import (
         AdaptiveSettings,
         Balance,
         Classification,
-        control_exposure,
     )
 
     cut, cut_score = options["cut"], options["cut_score"]
@@ -191,7 +188,7 @@ def _settings(options: Mapping[str, Any], pool: ItemPool, shared: Shared) -> Ada
             half_width=options["half_width"],
         )
     several = pool.parameters.dimensions > 1
-    settings = AdaptiveSettings(
+    return AdaptiveSettings(
         rule=options["rule"] or ("determinant" if several else "information"),
         estimator=options["estimator"],
         budget=min(options["budget"], len(pool.items)),
@@ -200,11 +197,6 @@ def _settings(options: Mapping[str, Any], pool: ItemPool, shared: Shared) -> Ada
         randomesque=options["randomesque"],
         balance=Balance(options["per"]) if options["per"] else None,
     )
-    if options["most_exposure"] is None:
-        return settings
-    rng = np.random.default_rng(shared.seed)
-    found = control_exposure(pool, settings, most=options["most_exposure"], rng=rng)
-    return replace(settings, exposure=found.exposure)
 
 
 def _simulate(
@@ -230,7 +222,8 @@ def _simulate(
         stored,
         evidence,
         properties=properties,
-        settings=_settings(options, pool, shared),
+        settings=_settings(options, pool),
+        most_exposure=options["most_exposure"],
         seed=shared.seed,
         success=options["success"],
     )
@@ -240,7 +233,6 @@ def _simulate(
         "calibration": str(calibration),
         "judge": options["judge"],
         "success": options["success"],
-        "most_exposure": options["most_exposure"],
         "sources": list(evidence.sources),
     }
     finding = replace(finding, settings=resolved(chosen, "not given"))
@@ -297,7 +289,7 @@ def _live(
             "there is no session to answer in", file=str(file), fix="start it without --answer"
         )
     else:
-        session = start_session(pool, _settings(options, pool, shared), shared.seed)
+        session = start_session(pool, _settings(options, pool), shared.seed)
     asked = next_item(session)
     if code is not None:
         if asked is None:
@@ -314,7 +306,7 @@ def _live(
 
 _OF_A_START: Final = (
     *("rule", "estimator", "budget", "precision", "cut", "cut_score", "alpha", "beta"),
-    *("half_width", "randomesque", "most_exposure"),
+    *("half_width", "randomesque"),
 )
 
 

@@ -7,22 +7,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy.stats import rankdata
 
 from safemetry.errors import InputError
 from safemetry.findings import plain, resolved
 from safemetry.forms.adapted import AdaptFinding, BudgetRow
+from safemetry.forms.adaptive.classification import cut_ability
 from safemetry.forms.adaptive.evaluation import (
     AdaptiveEvaluation,
     evaluate_sessions,
     predicted_scores,
 )
+from safemetry.forms.adaptive.exposure import control_exposure
 from safemetry.forms.adaptive.process import make_test
 from safemetry.forms.adaptive.settings import AdaptiveSettings
-from safemetry.forms.adaptive.simulation import Sessions, simulate_sessions
+from safemetry.forms.adaptive.simulation import Sessions, run_sessions, simulate_sessions
+from safemetry.forms.evaluation.figures import figures_of
 from safemetry.forms.pool import ItemPool
-from safemetry.forms.recovery.table import full_scores
-from safemetry.irt.ability import estimate_abilities
+from safemetry.forms.recovery.expectation import expected_full_scores
+from safemetry.forms.recovery.table import full_scores, score_table
 from safemetry.irt.parameters import FloatArray, ItemModel
 from safemetry.irt.reading import read_responses
 from safemetry.irt.responses import Responses
@@ -44,6 +46,7 @@ def simulate_adaptive(
     *,
     properties: Mapping[str, Mapping[str, str]] | None = None,
     settings: AdaptiveSettings | None = None,
+    most_exposure: float | None = None,
     repetitions: int = REPETITIONS,
     seed: int = 0,
     **reading: Any,
@@ -61,6 +64,8 @@ def simulate_adaptive(
         Property -> item -> value, for the balance of content.
     settings
         Of the test.
+    most_exposure
+        Largest share of tests in which an item may be given, found by simulation from the model.
     repetitions
         Tests of random items beside, at least 1.
     seed
@@ -81,6 +86,9 @@ def simulate_adaptive(
     responses, warnings = _matched(read.responses, whole)
     pool = whole.select(whole.places(list(responses.items)))
     rng = np.random.default_rng(seed)
+    if most_exposure is not None:
+        control = control_exposure(pool, chosen, most=most_exposure, rng=rng)
+        chosen = replace(chosen, exposure=control.exposure)
     sessions = simulate_sessions(pool, responses.codes, chosen, rng)
     why: dict[str, str] = {}
     evaluation = None
@@ -91,7 +99,13 @@ def simulate_adaptive(
     known = set(calibration.targets)
     return AdaptFinding(
         settings=resolved(
-            {**plain(chosen.to_dict()), "repetitions": repetitions, "seed": seed}, "not given"
+            {
+                **plain(chosen.to_dict()),
+                "most_exposure": most_exposure,
+                "repetitions": repetitions,
+                "seed": seed,
+            },
+            "not given",
         ),
         warnings=(*read.warnings, *warnings),
         sessions=sessions.records(responses.targets, pool.items),
@@ -134,13 +148,14 @@ def _evaluated(
     pool: ItemPool, responses: Responses, settings: AdaptiveSettings, sessions: Sessions
 ) -> AdaptiveEvaluation:
     """Against the ability that all responses give."""
-    reference = estimate_abilities(
-        pool.parameters, responses, method="eap", latent_sd=pool.sd
-    ).estimates
-    cut = None
-    if settings.classification is not None:
-        made = make_test(pool, settings).engine.settings.classification
-        cut = None if made is None else made.cut
+    table = score_table(pool.parameters, mean=float(pool.mean[0]), sd=pool.sd)
+    everything = np.arange(len(pool.items))[None]
+    reference = expected_full_scores(table, responses.codes, everything).abilities[0]
+    cut, asked = None, settings.classification
+    if asked is not None:
+        cut = asked.cut
+        if asked.cut_score is not None:
+            cut = cut_ability(pool, asked.cut_score)
     return evaluate_sessions(sessions, reference, cut)
 
 
@@ -162,17 +177,11 @@ def _budgets(
     if not known.any():
         return ()
     found = predicted_scores(pool, responses.codes, sessions, after)[known]
-    plain_test = AdaptiveSettings(rule="random", budget=longest)
+    test = make_test(pool, AdaptiveSettings(rule="random", budget=longest))
+    seeds = rng.integers(2**31, size=(repetitions, len(responses.codes)), dtype=np.int64)
+    others = (_as_long(run_sessions(test, responses.codes, row), sessions) for row in seeds)
     random = np.stack(
-        [
-            predicted_scores(
-                pool,
-                responses.codes,
-                _as_long(simulate_sessions(pool, responses.codes, plain_test, rng), sessions),
-                after,
-            )[known]
-            for _ in range(repetitions)
-        ]
+        [predicted_scores(pool, responses.codes, one, after)[known] for one in others]
     )
     return tuple(
         _row(count, found[:, place], truth[known], random[:, :, place])
@@ -187,20 +196,18 @@ def _as_long(random: Sessions, sessions: Sessions) -> Sessions:
 
 
 def _row(items: int, predicted: FloatArray, truth: FloatArray, random: FloatArray) -> BudgetRow:
-    off = predicted - truth
-    by_set = np.sqrt(((random - truth) ** 2).mean(axis=1))
+    rmse, mae, bias, _, _, rank = figures_of(predicted, truth).tolist()
+    by_set = figures_of(random, truth)[:, 0]
     low, high = np.percentile(by_set, [5, 95]).tolist()
-    spearman, why = None, {}
-    if np.ptp(predicted) > 0 and np.ptp(truth) > 0:
-        spearman = float(np.corrcoef(rankdata(predicted), rankdata(truth))[0, 1])
-    else:
-        why["spearman"] = "the scores do not differ"
+    known = np.isfinite(rank)
+    why = {} if known else {"spearman": "the scores do not differ"}
     return BudgetRow(
         items,
-        float(np.sqrt((off**2).mean())),
-        float(np.abs(off).mean()),
-        float(off.mean()),
-        spearman,
+        len(truth),
+        rmse,
+        mae,
+        bias,
+        rank if known else None,
         float(by_set.mean()),
         (low, high),
         why,

@@ -33,6 +33,8 @@ class BudgetRow:
     ----------
     items
         Answered so far; a test that ended before counts with what it had, and so do random items.
+    targets
+        With a score.
     rmse, mae, bias
         Of predicted less true scores, as fractions.
     spearman
@@ -46,6 +48,7 @@ class BudgetRow:
     """
 
     items: int
+    targets: int
     rmse: float
     mae: float
     bias: float
@@ -109,7 +112,7 @@ class AdaptFinding(Finding):
     def own_keys(self) -> dict[str, Any]:
         """The keys of the contract."""
         return {
-            "sessions": [_explained(session) for session in self.sessions],
+            "sessions": plain(list(self.sessions)),
             "evaluation": self._evaluation(),
             "pool": self.pool,
             "in_sample": list(self.in_sample),
@@ -168,17 +171,9 @@ class AdaptFinding(Finding):
         """Estimates after each item, with their errors."""
         from safemetry.forms.charts.traces import traces_chart
 
-        return traces_chart([_explained(session) for session in self.sessions])
+        return traces_chart(plain(list(self.sessions)))
 
 
 def _span(lengths: Sequence[int]) -> str:
     low, high = min(lengths, default=0), max(lengths, default=0)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _explained(session: Mapping[str, Any]) -> dict[str, Any]:
-    """A session as JSON, with a reason beside an error that is unknown."""
-    found: dict[str, Any] = plain(dict(session))
-    if any(value is None for value in found["se"]):
-        found["why"] = {"se": "the items so far tell nothing at this estimate"}
-    return found

@@ -236,7 +236,12 @@ def minimum_detectable_change(
         paired_error = float(np.sqrt((errors.paired**2).mean()))
         paired = factor * paired_error
     if errors.unpaired.size < 2 * FEWEST_PAIRS:
-        why |= dict.fromkeys(("unpaired", "unpaired_error"), "one split has one form")
+        reason = (
+            "one split has one form"
+            if len(held.truth) < 2
+            else f"{errors.unpaired.size // 2} pairs of held-out targets on different forms"
+        )
+        why |= dict.fromkeys(("unpaired", "unpaired_error"), reason)
     else:
         unpaired_error = float(np.sqrt((errors.unpaired**2).mean()))
         unpaired = factor * unpaired_error
@@ -246,6 +251,10 @@ def minimum_detectable_change(
         paired_error, paired = _scaled(
             paired_error, errors.disagreement, rerun_disagreement, factor
         )
+    elif paired_error is not None:
+        paired_error = paired = None
+        reason = "the pairs differ on no item, so that nothing can be scaled to re-runs"
+        why |= dict.fromkeys(("paired", "paired_error"), reason)
     return MinimumDetectableChange(
         paired,
         unpaired,

@@ -74,7 +74,8 @@ def shorten(
     reading = read_responses(
         data, evidence_map=evidence_map, success=success, judge=judge, graded=graded
     )
-    responses = reading.responses
+    answered = np.asarray(reading.responses.observed.any(axis=0))
+    responses = reading.responses.select_items(answered)
     categories = _categories(responses)
     scale = calibrate_scale(responses.codes, categories, chosen.priors, minority=chosen.minority)
     pool = _pool(responses, scale, properties or {})
@@ -82,7 +83,7 @@ def shorten(
     places = np.flatnonzero(scale.selectable)
     truth = full_scores(responses.codes, np.maximum(categories - 1, 1))
     rng = np.random.default_rng(chosen.seed)
-    positions, weights = chosen_form(
+    positions, weights, form_notes = chosen_form(
         chosen.method, pool, constraints, responses.codes[:, places], truth, rng
     )
     parallel, gap = _parallel(pool, constraints, chosen)
@@ -90,7 +91,10 @@ def shorten(
     evaluation = _evaluation(responses, properties or {}, chosen, why)
     change = _change(evaluation, responses, chosen, why)
     form = _form(responses, (scale, categories), (pool, positions), truth, (chosen, evaluation))
-    warnings = [*reading.warnings]
+    warnings = [*reading.warnings, *form_notes]
+    silent = int((~answered).sum())
+    if silent:
+        warnings.append(f"{silent:,} items that no target answered are left out.")
     if parallel:
         warnings.append(
             f"The {chosen.forms} parallel forms are chosen for equal information and not by "
@@ -213,12 +217,17 @@ def _form(
     truth: FloatArray,
     made: tuple[ShortenSettings, FormEvaluation | None],
 ) -> Form:
-    """The form with the map from expected to full scores, fitted on all targets."""
+    """The form, with the map from expected to full scores or the share of the linear reading.
+
+    These are fitted on all targets, of which the expected scores have seen the calibration; the
+    error beside them is that of held-out targets.
+    """
     (scale, categories), (pool, positions), (settings, evaluation) = scaled, chosen, made
     items = tuple(pool.items[place] for place in positions.tolist())
     places = np.array([responses.items.index(item) for item in items], np.int64)
     table = score_table(scale.parameters, sd=scale.sd, categories=categories, longest=len(places))
-    expected = expected_full_scores(table, responses.codes, places[None]).scores[0]
+    codes = responses.codes
+    expected = expected_full_scores(table, codes, places[None], codes >= 0).scores[0]
     read_by = settings.recovery if settings.recovery in {"blend", "expectation"} else "calibrated"
     error = None
     for row in () if evaluation is None else evaluation.rows:
@@ -230,7 +239,8 @@ def _form(
         known = known_targets(responses.codes, table.highest, truth, noise)
         slopes, misses = ridge_slopes(known, places)
         rows = np.isfinite(truth)
-        share = blend_share(truth[rows] - misses, expected[rows], truth[rows])
+        straight = np.clip(truth[rows] - misses, 0.0, 1.0)
+        share = blend_share(straight, expected[rows], truth[rows])
         linear = LinearPart(share, float(known.truth.mean()), known.means[places], slopes)
     return Form(
         items,

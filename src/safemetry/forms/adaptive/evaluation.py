@@ -16,6 +16,8 @@ from safemetry.forms.adaptive.settings import AdaptiveSettings
 from safemetry.forms.adaptive.simulation import Codes, Sessions, run_sessions, simulate_codes
 from safemetry.forms.adaptive.stopping import Decision
 from safemetry.forms.pool import ItemPool
+from safemetry.forms.recovery.expectation import expected_own_scores
+from safemetry.forms.recovery.table import score_table
 from safemetry.irt.parameters import FloatArray, IntArray
 from safemetry.irt.predict import integrated_probabilities
 from safemetry.rates.intervals import clopper_pearson
@@ -248,9 +250,9 @@ def measure_classification(
 def predicted_scores(
     pool: ItemPool, codes: Codes, sessions: Sessions, after: Sequence[int]
 ) -> FloatArray:
-    """Mean score over all items that each session predicts after some of its items.
+    """Mean score over the items of each target that its session predicts after some of them.
 
-    Given items count as they were answered, and the others by their expected score over a normal
+    Given items count as they were answered, and the others by their expected score over the
     posterior of the ability (the p-IRT of Polo et al. 2024, with the ability's uncertainty).
 
     Parameters
@@ -258,7 +260,7 @@ def predicted_scores(
     pool
         J items.
     codes
-        Of N targets, shape ``(N, J)``; items that a target lacks count by expectation as well.
+        Of N targets, shape ``(N, J)``; items that a target lacks are in no score.
     sessions
         Of the same targets.
     after
@@ -269,33 +271,26 @@ def predicted_scores(
     numpy.ndarray
         Shape ``(N, len(after))``, between 0 and 1.
     """
+    counted = codes >= 0
+    if pool.parameters.dimensions == 1:
+        longest = max(after, default=1)
+        table = score_table(pool.parameters, mean=float(pool.mean[0]), sd=pool.sd, longest=longest)
+        taken = (sessions.items[:, :items] for items in after)
+        scores = [expected_own_scores(table, codes, part, counted).scores[0] for part in taken]
+        return np.stack(scores, axis=1)
     highest = np.maximum(pool.parameters.categories - 1, 1)
     found = np.empty((len(codes), len(after)))
-    lengths = sessions.lengths
     for column, items in enumerate(after):
-        seen = np.minimum(lengths, items)
-        several = pool.parameters.dimensions > 1
-        posterior = _gaussian_posterior if several else _normal_posterior
-        means, covariances = posterior(pool, codes, sessions, seen)
+        seen = np.minimum(sessions.lengths, items)
+        means, covariances = _gaussian_posterior(pool, codes, sessions, seen)
         chances = integrated_probabilities(pool.parameters, means, covariances)
-        scores = np.einsum("cij,c->ij", chances, np.arange(len(chances))) / highest
+        expected = np.einsum("cij,c->ij", chances, np.arange(len(chances))) / highest
         target, place = np.nonzero(np.arange(sessions.items.shape[1]) < seen[:, None])
         item = sessions.items[target, place]
-        scores[target, item] = codes[target, item] / highest[item]
-        found[:, column] = scores.mean(axis=1)
+        expected[target, item] = codes[target, item] / highest[item]
+        size = np.maximum(counted.sum(axis=1), 1)
+        found[:, column] = np.where(counted, expected, 0.0).sum(axis=1) / size
     return found
-
-
-def _normal_posterior(
-    pool: ItemPool, codes: Codes, sessions: Sessions, seen: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """The estimate after some items and its error; the population where there is none."""
-    del codes
-    rows = np.arange(len(seen))
-    last = np.maximum(seen - 1, 0)
-    theta = np.where(seen > 0, np.ma.getdata(sessions.theta)[rows, last], pool.mean[0])
-    error = np.where(seen > 0, np.ma.filled(sessions.se, pool.sd)[rows, last], pool.sd)
-    return theta[:, None], error**2
 
 
 def _gaussian_posterior(

@@ -32,8 +32,8 @@ def chosen_form(
     codes: Codes,
     truth: FloatArray,
     rng: np.random.Generator,
-) -> tuple[IntArray, FloatArray]:
-    """Positions of a form, and the weights of its items in a mean.
+) -> tuple[IntArray, FloatArray, tuple[str, ...]]:
+    """Positions of a form, the weights of its items in a mean, and what there is to say of it.
 
     Parameters
     ----------
@@ -50,9 +50,10 @@ def chosen_form(
     """
     if method == "predictive":
         found = select_predictive(pool, constraints, codes, truth)
-        return found, np.ones(found.size)
+        return found, np.ones(found.size), ()
     form = select(pool, constraints, method, codes=codes, rng=rng)
-    return np.asarray(form.positions, np.int64), np.asarray(form.weights, np.float64)
+    positions = np.asarray(form.positions, np.int64)
+    return positions, np.asarray(form.weights, np.float64), form.notes
 
 
 def adaptive_items(

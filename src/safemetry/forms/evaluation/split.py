@@ -138,14 +138,14 @@ def evaluate_split(
                     _keep(found, predicted[number, spot], errors[number, spot])
                 continue
             try:
-                chosen, weights = chosen_form(
+                chosen, weights, _ = chosen_form(
                     method, pool, constraints, base[:, places], sides.truth, rng
                 )
                 fold_forms = None
                 if method in BY_SCORE:
                     fold_forms = _fold_forms(method, budget, named, sides, fold_scales, rng)
             except InputError as error:
-                problems[f"{method}, {budget} items: {error}"] = None
+                problems[f"{method}, {budget} items: {error.problem}"] = None
                 continue
             forms[number, spot, : chosen.size] = places[chosen]
             found = sides.predict_shared(places[chosen][None], weights[None], fold_forms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -110,7 +110,7 @@ def select_exact(
         found = best_sum(limits, mean_information(ordered), time_limit=time_limit)
     else:
         found = _best_least(limits, relative_information(ordered, wished), time_limit)
-    return ExactForm(positions[found.positions], found.value, found.bound, found.gap, found.optimal)
+    return replace(found, positions=positions[found.positions])
 
 
 def best_sum(limits: Limits, values: FloatArray, *, time_limit: float = SECONDS) -> ExactForm:
