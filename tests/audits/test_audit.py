@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from safemetry.audits import AuditSettings, audit_target
 from safemetry.errors import InputError
 
+ITEMS = [f"i{item:03d}" for item in range(120)]
 QUICK = AuditSettings(simulations=199, by=())
 
 
@@ -90,3 +93,51 @@ def test_runs_from_several_sources_are_put_together():
     other = pa.table({**first.to_pydict(), "item": [f"x{k}" for k in range(120)]})
     with pytest.raises(InputError, match="answered both before and now"):
         audit_target(now, "t", before=other, settings=QUICK)
+
+
+def drawn(seed):
+    rng, chances = population(seed)
+    return (rng.random(chances.shape) < chances).astype(int)
+
+
+def test_a_strict_level_is_held_with_repeated_runs():
+    codes = drawn(5)
+    now = table([(f"h{i}" if i < 30 else "t", 1, codes[i]) for i in range(31)])
+    before = table([("t", epoch, codes[30]) for epoch in (1, 2, 3)])
+    strict = AuditSettings(simulations=499, level=0.01, by=())
+    found = audit_target(now, "t", before=before, settings=strict)
+    assert found.stream.settings.rate.doubt < 0.01
+    assert found.stream.settings.threshold > np.log(1 / 0.01)
+
+
+def test_no_earlier_answers_are_none():
+    codes = drawn(6)
+    now = table([(f"h{i}" if i < 30 else "t", 1, codes[i]) for i in range(31)])
+    assert "no earlier answers" in audit_target(now, "t", before=[], settings=QUICK).why["stream"]
+
+
+def test_a_property_that_no_answered_item_has_is_a_reason():
+    codes = drawn(7)
+    codes[30, :5] = -1
+    now = table([(f"h{i}" if i < 30 else "t", 1, codes[i]) for i in range(31)])
+    settings = AuditSettings(simulations=199, by=("category",))
+    some = {"category": dict.fromkeys(ITEMS[:5], "a")}
+    found = audit_target(now, "t", properties=some, settings=settings)
+    assert not found.misfit
+    assert "'category'" in found.own_keys()["why"]["misfit"]
+    json.dumps(found.own_keys(), allow_nan=False)
+
+
+def test_an_order_needs_values_that_order():
+    codes = drawn(8)
+    now = table([(f"h{i}" if i < 30 else "t", 1, codes[i]) for i in range(31)])
+    ordered = AuditSettings(simulations=199, by=(), order="place")
+    with pytest.raises(InputError, match="no item has a value of 'place'"):
+        audit_target(now, "t", settings=ordered)
+
+    def p_value(values):
+        found = audit_target(now, "t", properties={"place": values}, settings=ordered)
+        return [row.p_value for row in found.fit.rows]
+
+    first = {item: str(place) for place, item in enumerate(ITEMS[:-1])}
+    assert p_value({**first, ITEMS[-1]: "nan"}) == p_value(first)

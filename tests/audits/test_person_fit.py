@@ -14,11 +14,13 @@ from safemetry.audits.person_fit import (
     rates_at_abilities,
     simulate_null,
 )
+from safemetry.audits.person_fit.achieved import summarise
 from safemetry.audits.person_fit.alignment import align
 from safemetry.audits.person_fit.likelihood_statistics import likelihood_fit
 from safemetry.audits.person_fit.null import Bench, _scorer
 from safemetry.audits.person_fit.reestimation import make_abilities
 from safemetry.audits.person_fit.scoring import GeneralScorer, Reference
+from safemetry.audits.person_fit.selective import selective_scan
 from safemetry.audits.person_fit.statistics import SIDES
 from safemetry.errors import InputError
 from safemetry.findings import plain
@@ -267,3 +269,19 @@ def test_half_of_the_targets_tell_the_rate_of_the_other_half():
     assert rates["union"].low <= 0.05
     assert rates["any"].rate >= rates["union"].rate
     assert plain(rates["union"])
+
+
+def test_nothing_known_has_no_rate():
+    steps = np.linspace(3, -3, 30)[:, None]
+    items = ItemParameters(np.ones((30, 1)), steps, np.zeros(30), np.ones(30))
+    calibrated = Calibrated.make(tuple(map(str, range(1, 31))), items)
+    one = make_responses([[1] + [-1] * 29])
+    (fit,) = person_fit(one, calibrated, rng=np.random.default_rng(1))
+    assert fit.union_null_rate is fit.joint_null_rate is None
+    assert {"union_null_rate", "joint_null_rate"} <= set(fit.why)
+    assert all(row.null_rate is None and "null_rate" in row.why for row in fit.rows)
+    (scan,) = selective_scan(one, calibrated, ["a"] * 30, rng=np.random.default_rng(1))
+    assert scan.null_rate is None
+    assert "null_rate" in scan.why
+    rates = summarise([fit])
+    assert all(row.low is row.high is row.rate is None and "low" in row.why for row in rates)

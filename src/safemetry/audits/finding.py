@@ -127,8 +127,13 @@ class AuditFinding(Finding):
             "identity": self._identity(),
             "agreement_matrix": plain(self.agreement),
             "stream": self._stream(),
-            **({"why": dict(self.why)} if self.why else {}),
+            **({"why": why} if (why := self._reasons()) else {}),
         }
+
+    def _reasons(self) -> dict[str, str]:
+        """Of all keys that are unknown."""
+        own = {} if self.fit is None else self.fit.why
+        return {**self.why, **{name: own[name] for name in ("joint_null_rate",) if name in own}}
 
     def _ability(self) -> dict[str, Any] | None:
         if self.fit is None:
@@ -159,7 +164,8 @@ class AuditFinding(Finding):
             "flagged": self.fit.flagged,
         }
         if self.fit.union_p_value is None:
-            found["why"] = {"p_value": self.fit.why.get("union_p_value", "no statistic is known")}
+            reason = self.fit.why.get("union_p_value", "no statistic is known")
+            found["why"] = dict.fromkeys(("p_value", "null_rate"), reason)
         return found
 
     def _misfit(self) -> list[dict[str, Any]]:
@@ -241,6 +247,7 @@ class AuditFinding(Finding):
         made = {
             "verdict": str(state.verdict),
             "items": state.items,
+            "skipped": state.skipped,
             "stopped_at": state.decided_at,
             "log_e_values": list(state.log_e_values),
             "log_e_same": list(state.log_e_same),
@@ -277,7 +284,7 @@ class AuditFinding(Finding):
         if fit is None:
             return f"{self.target}: person fit is unknown, {self.why.get('person_fit', '')}."
         over = f"{self.target}, {fit.answered:,} items"
-        if fit.union_p_value is None:
+        if fit.union_p_value is None or fit.union_null_rate is None:
             return f"{over}: no statistic of person fit has a value."
         rate = f"a rule that flags {fit.union_null_rate:.1%} of answers that fit"
         others = self._others_in_words()
@@ -290,7 +297,12 @@ class AuditFinding(Finding):
     def _others_in_words(self) -> str:
         """How often the rule flags other targets, where that is more than chance allows."""
         for row in self.out_of_sample or ():
-            if row.rule == "union" and row.rate is not None and row.low > row.level:
+            if (
+                row.rule == "union"
+                and row.rate is not None
+                and row.low is not None
+                and row.low > row.level
+            ):
                 return (
                     f" It flags {row.rate:.0%} of the {row.targets:,} other targets when they take "
                     "no part in the calibration: one ability does not describe them, and a flag "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -32,6 +33,7 @@ from safemetry.irt.store import StoredCalibration
 PARTS: Final = ("ability", "person_fit", "joint_null_rate", "union", "out_of_sample")
 """Keys of a result that need calibrated items."""
 
+_BY_CATEGORY: Final = ("misfit", "selective")
 _FEWEST_HALVED: Final = 20
 
 
@@ -102,7 +104,9 @@ def fit_target(work: AuditWork, calibrated: Calibrated | None, why: dict[str, st
         reason = f"the target answered {int(usable.sum())} calibrated items"
         why |= dict.fromkeys(PARTS, reason)
         return Fitted()
-    order = None if chosen.order is None else _ranks(work.values(chosen.order, now.items))
+    order = (
+        None if chosen.order is None else _ranks(chosen.order, work.values(chosen.order, now.items))
+    )
     null, *around = surrounding_nulls(
         now,
         calibrated,
@@ -114,7 +118,7 @@ def fit_target(work: AuditWork, calibrated: Calibrated | None, why: dict[str, st
     misfit, selective = {}, {}
     for by in chosen.by:
         values = work.values(by, now.items)
-        if not any(value is not None for value in values):
+        if all(value is None for value, own in zip(values, usable.tolist(), strict=True) if own):
             continue
         misfit[by] = category_misfit(
             now,
@@ -132,6 +136,8 @@ def fit_target(work: AuditWork, calibrated: Calibrated | None, why: dict[str, st
             simulations=chosen.simulations,
             rng=work.rng(f"selective {by}"),
         )[0]
+    if not misfit:
+        why |= dict.fromkeys(_BY_CATEGORY, _no_category(chosen.by))
     return Fitted(
         judge_fit(null, chosen.level, around)[0],
         _quantiles(null),
@@ -143,13 +149,23 @@ def fit_target(work: AuditWork, calibrated: Calibrated | None, why: dict[str, st
     )
 
 
-def _ranks(values: Sequence[str | None]) -> list[Any]:
-    """Keys to sort by: numbers as numbers; items without a value come last."""
+def _no_category(by: Sequence[str]) -> str:
+    if not by:
+        return "no property of the items was asked for"
+    return f"no answered item that is calibrated has a value of {' or '.join(map(repr, by))}"
+
+
+def _ranks(name: str, values: Sequence[str | None]) -> list[Any]:
+    """Keys to sort by: numbers as numbers; items without a value, or at no number, come last."""
+    if all(value is None for value in values):
+        raise InputError(
+            f"no item has a value of {name!r} to be ordered by", fix="name a property of the items"
+        )
     try:
-        numbers = [0.0 if value is None else float(value) for value in values]
+        numbers = [math.nan if value is None else float(value) for value in values]
     except ValueError:
         return [(value is None, value or "") for value in values]
-    return [(value is None, key) for value, key in zip(values, numbers, strict=True)]
+    return [(not math.isfinite(key), key if math.isfinite(key) else 0.0) for key in numbers]
 
 
 def _quantiles(null: PersonFitNull) -> dict[str, list[float]]:

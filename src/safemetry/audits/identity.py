@@ -11,7 +11,11 @@ import numpy as np
 from safemetry.audits.fingerprint.agreement import agreement_matrix
 from safemetry.audits.fingerprint.answers import answer_counts, informative_items
 from safemetry.audits.fingerprint.compare import compare_with_known
-from safemetry.audits.fingerprint.rerun_rate import rate_of_runs
+from safemetry.audits.fingerprint.rerun_rate import (
+    estimated_rate,
+    pairs_of_runs,
+    rate_of_runs,
+)
 from safemetry.audits.fingerprint.result import Fingerprint
 from safemetry.audits.fingerprint.settings import FingerprintSettings
 from safemetry.audits.fingerprint.stream import DriftState, update
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
 BEFORE: Final = "before"
 _MOST_IN_MATRIX: Final = 40
+_DOUBT: Final = 0.01
+"""Chance that each bound of the re-run rate is wrong, of the error rate of the sequential check."""
 
 
 def runs_of_all(read: Reading, work: AuditWork, **reading: Any) -> tuple[Codes, list[str]]:
@@ -111,15 +117,15 @@ def _borrowed(
     """
     size = max(int(known.max()), int(own.max()), 1) + 1
     informative = informative_items(answer_counts(known, size))
-    runs = own[:, 0][:, informative]
-    try:
-        rate = rate_of_runs(runs)
-    except InputError:
+    differing, pairs = pairs_of_runs(own[:, 0][:, informative])
+    if not pairs:
         return settings, own[:1], []
+    rate = estimated_rate(differing, pairs)
     middle = min(max((rate.lower + rate.upper) / 2, 0.005), 0.45)
     said = (
-        f"Only {BEFORE} there are several runs: their disagreement on informative items, about "
-        f"{middle:.1%}, is taken for that of every known target."
+        f"Only {BEFORE} there are several runs: {differing:,} of {pairs:,} pairs of answers to "
+        f"informative items differ (98% interval {rate.lower:.1%} to {rate.upper:.1%}), and "
+        f"{middle:.1%}, the middle of that, is taken for that of every known target."
     )
     return replace(settings, disagreement=middle), own[:1], [said]
 
@@ -148,22 +154,16 @@ def run_stream(
     if earlier is None:
         why["stream"] = "no earlier answers"
         return None, []
-    now = work.now
-    informative = _informative(work)
-    common = [
-        item
-        for item, kept in zip(now.items, informative.tolist(), strict=True)
-        if kept and item in set(earlier.items)
-    ]
-    if not common:
+    before = over_items(earlier, work.responses.items)
+    common = _informative(work) & (before != MISSING).any(axis=0)
+    if not common.any():
         why["stream"] = "no informative item was answered before and now"
         return None, []
     rng = work.rng("stream")
-    past = np.stack([earlier.codes[:, earlier.items.index(item)] for item in common])
-    new = np.array([own[0, now.items.index(item)] for item in common])
+    past, new = before[:, common].T, own[0, common]
     drift, said = work.settings.drift(), []
-    if drift.rate is None and (past >= 0).sum(axis=1).max() > 1:
-        drift = replace(drift, rate=rate_of_runs(past.T))
+    if drift.rate is None and (past != MISSING).sum(axis=1).max() > 1:
+        drift = replace(drift, rate=rate_of_runs(past.T, doubt=min(_DOUBT, drift.level / 5)))
     if drift.rate is None:
         drift = replace(drift, direction=True)
         said.append(
@@ -172,7 +172,7 @@ def run_stream(
             "--disagreement."
         )
     state = DriftState(drift)
-    for place in rng.permutation(len(common)).tolist():
+    for place in rng.permutation(len(new)).tolist():
         state = update(state, past[place].tolist(), int(new[place]))
     return state, said
 

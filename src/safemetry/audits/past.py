@@ -33,7 +33,8 @@ def earlier_answers(before: Any, target: str, *, graded: bool, **reading: Any) -
         return None
     if isinstance(before, list):
         parts = [earlier_answers(one, target, graded=graded, **reading) for one in before]
-        return _joined([part for part in parts if part is not None])
+        known = [part for part in parts if part is not None]
+        return _joined(known) if known else None
     read = read_responses(before, graded=graded, **reading)
     if target not in read.responses.targets:
         if len(read.responses.targets) != 1:

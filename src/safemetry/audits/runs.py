@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -38,30 +40,63 @@ def answers_of_runs(
     Returns
     -------
     tuple
-        Codes of shape ``(T, N, J)``, -1 where missing, with T at most 40; and a sentence where runs
-        were left out.
+        Codes of shape ``(T, N, J)``, -1 where missing, with T at most `MOST_RUNS`; and a sentence
+        where a target has more.
     """
-    table = groups(evidence.rows, ["run", "epoch"])
-    pairs = sorted(
-        {(run, int(epoch or 1)) for run, epoch in zip(*_columns(table), strict=True)},
-        key=lambda pair: (pair[0] or "", pair[1]),
-    )
+    wanted = evidence.filter(target=list(targets))
+    parts, cut = _parts(wanted)
     found = []
-    for run, epoch in pairs[:MOST_RUNS]:
-        part = (
-            evidence.filter(epoch=str(epoch))
-            if run is None
-            else evidence.filter(run=run, epoch=str(epoch))
-        )
+    for part in parts:
+        own = wanted.filter(epoch=str(part.epoch), **({"run": part.runs} if part.runs else {}))
         try:
-            found.append(arranged(read_responses(part, **reading).responses, targets, items))
-        except InputError:  # nothing in this run has an outcome
+            found.append(arranged(read_responses(own, **reading).responses, targets, items))
+        except InputError:  # nothing in these runs has an outcome
             continue
     said = None
-    if len(pairs) > MOST_RUNS:
-        said = f"Re-runs are compared over the first {MOST_RUNS} of {len(pairs):,} runs and epochs."
+    if cut:
+        said = (
+            f"Re-runs are compared over the first {MOST_RUNS} runs and epochs of each target: "
+            f"{cut:,} {'has' if cut == 1 else 'have'} more."
+        )
     empty = np.full((1, len(targets), len(items)), MISSING, np.int8)
-    return (_packed(np.stack(found)) if found else empty), said
+    return (_packed(np.stack(found))[:MOST_RUNS] if found else empty), said
+
+
+@dataclass
+class _Part:
+    """Runs of one epoch that no two targets share, read at once."""
+
+    epoch: int
+    runs: list[str]
+    targets: set[str]
+
+
+def _parts(evidence: Evidence) -> tuple[list[_Part], int]:
+    """The first runs of every target, in few parts; and how many targets have more.
+
+    Targets often have runs of their own name. Read one by one, ten targets from ten files would be
+    read ten times.
+    """
+    members: dict[tuple[str, int], set[str]] = {}
+    table = groups(evidence.rows, ["target", "run", "epoch"])
+    for target, run, epoch in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        members.setdefault((run or "", epoch), set()).add(target)
+    counts: Counter[str] = Counter()
+    parts: list[_Part] = []
+    for run, epoch in sorted(members):
+        own = members[run, epoch]
+        if all(counts[target] >= MOST_RUNS for target in own):
+            counts.update(own)
+            continue
+        counts.update(own)
+        alike = (part for part in parts if run and part.epoch == epoch and not part.targets & own)
+        part = next(alike, None)
+        if part is None:
+            parts.append(_Part(epoch, [run] if run else [], set(own)))
+        else:
+            part.runs.append(run)
+            part.targets |= own
+    return parts, sum(count > MOST_RUNS for count in counts.values())
 
 
 def arranged(responses: Responses, targets: Sequence[str], items: Sequence[str]) -> Codes:
@@ -92,7 +127,3 @@ def _packed(codes: Codes) -> Codes:
     moved = np.take_along_axis(codes, order, axis=0)
     used = (moved != MISSING).any(axis=(1, 2))
     return np.ascontiguousarray(moved[: max(int(used.sum()), 1)])
-
-
-def _columns(table: Any) -> tuple[list[Any], list[Any]]:
-    return table["run"].to_pylist(), table["epoch"].to_pylist()

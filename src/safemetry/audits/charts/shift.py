@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from safemetry.charts import INK, PALETTE
@@ -88,17 +88,3 @@ def shift_chart(
     return picture(marks, width, round(lowest + 12)).properties(
         description=f"Difference {difference:.2f}, interval {interval[0]:.2f} to {interval[1]:.2f}."
     )
-
-
-def number_in(value: object, *names: str) -> float | None:
-    """A number, or the first number of a mapping under one of some names; None without one."""
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, int | float):
-        return float(value)
-    if isinstance(value, Mapping):
-        for name in names:
-            found = number_in(value.get(name), *names)
-            if found is not None:
-                return found
-    return None

@@ -86,12 +86,18 @@ def rate_of_runs(codes: NDArray[np.integer], *, doubt: float = 0.01) -> RerunRat
     InputError
         Where no item has two answers.
     """
+    differing, pairs = pairs_of_runs(codes)
+    if not pairs:
+        raise InputError("no item was run twice", fix="state the rate with `known_rate`")
+    return estimated_rate(differing, pairs, doubt=doubt)
+
+
+def pairs_of_runs(codes: NDArray[np.integer]) -> tuple[int, int]:
+    """Items whose first two answers differ, and items that have two; of codes ``(T, J)``."""
     runs = np.asarray(codes)
     if runs.ndim != 2:
         raise InputError("repeated runs have the shape runs x items")
     order = np.argsort(runs < 0, axis=0, kind="stable")
     first = np.take_along_axis(runs, order, axis=0)[:2]
     both = (first >= 0).all(axis=0) if len(first) == 2 else np.zeros(runs.shape[1], bool)
-    if not both.any():
-        raise InputError("no item was run twice", fix="state the rate with `known_rate`")
-    return estimated_rate(int((first[0] != first[1])[both].sum()), int(both.sum()), doubt=doubt)
+    return int((first[0] != first[-1])[both].sum()), int(both.sum())

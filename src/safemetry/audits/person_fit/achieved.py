@@ -45,8 +45,8 @@ class AchievedRate:
     targets: int
     flagged: int
     rate: float | None
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     level: float
     why: Mapping[str, str] = field(default_factory=dict)
 
@@ -159,7 +159,7 @@ def summarise(fits: Sequence[PersonFit], ability: float | None = None) -> tuple[
         low, high = clopper_pearson(sum(flags), len(flags))
         why = {} if ability is not None else {"ability": "the true abilities are unknown"}
         if not flags:
-            why["rate"] = "no target has a value"
+            why |= dict.fromkeys(("rate", "low", "high"), "no target has a value")
         found.append(
             AchievedRate(
                 rule,
@@ -167,8 +167,8 @@ def summarise(fits: Sequence[PersonFit], ability: float | None = None) -> tuple[
                 len(flags),
                 sum(flags),
                 sum(flags) / len(flags) if flags else None,
-                float(low),
-                float(high),
+                float(low) if flags else None,
+                float(high) if flags else None,
                 fits[0].level,
                 why,
             )

@@ -41,7 +41,7 @@ class FitRow:
         (r + 1) / (n + 1) with r of n patterns that fit as bad or worse.
     null_rate
         Share flagged of the patterns that fit, the target counted with them: at most the level, and
-        below it where the statistic takes few values.
+        below it where the statistic takes few values. None without a value of the target.
     flagged
         Whether the p-value is at most the level.
     why
@@ -54,7 +54,7 @@ class FitRow:
     cutoff: float | None
     side: Side
     p_value: float | None
-    null_rate: float
+    null_rate: float | None
     flagged: bool
     why: Mapping[str, str] = field(default_factory=dict)
 
@@ -92,9 +92,9 @@ class PersonFit:
     theta_error: float | None
     rows: tuple[FitRow, ...]
     any_flagged: bool
-    joint_null_rate: float
+    joint_null_rate: float | None
     union_p_value: float | None
-    union_null_rate: float
+    union_null_rate: float | None
     flagged: bool
     level: float
     why: Mapping[str, str] = field(default_factory=dict)
@@ -225,20 +225,19 @@ def judge_fit(
         # A target that fits is one of its patterns: counted with them, the share is never above
         # the level by a rounding of 1 / M.
         flags = np.concatenate([own[place][:, None], others[place]], axis=1) <= level
-        rows = tuple(
-            _row(null, place, which, (cutoffs[place, which], own[place, which]), level)
-            for which in range(len(null.statistics))
-        )
         rates = flags.mean(axis=1)
         rows = tuple(
-            FitRow(**{**vars(row), "null_rate": float(rate)})
-            for row, rate in zip(rows, rates, strict=True)
+            _row(
+                null, place, which, (cutoffs[place, which], own[place, which], rates[which]), level
+            )
+            for which in range(len(null.statistics))
         )
         error = float(null.theta_errors[place])
         any_known = bool(null.known[place].any())
         why = {} if np.isfinite(error) else {"theta_error": "the responses say nothing of it"}
         if not any_known:
-            why["union_p_value"] = "no statistic has a value"
+            fields = ("joint_null_rate", "union_p_value", "union_null_rate")
+            why |= dict.fromkeys(fields, "no statistic has a value")
         found.append(
             PersonFit(
                 target,
@@ -247,9 +246,11 @@ def judge_fit(
                 error if np.isfinite(error) else None,
                 rows,
                 any(row.flagged for row in rows),
-                float(flags.any(axis=0).mean()),
+                float(flags.any(axis=0).mean()) if any_known else None,
                 float(union_own[place]) if any_known else None,
-                float(np.mean(np.append(union_others[place], union_own[place]) <= level)),
+                float(np.mean(np.append(union_others[place], union_own[place]) <= level))
+                if any_known
+                else None,
                 any_known and bool(union_own[place] <= level),
                 level,
                 why,
@@ -325,14 +326,14 @@ def smallest_p_values(own: FloatArray, others: FloatArray) -> tuple[FloatArray, 
 
 
 def _row(
-    null: PersonFitNull, place: int, which: int, numbers: tuple[float, float], level: float
+    null: PersonFitNull, place: int, which: int, numbers: tuple[float, float, float], level: float
 ) -> FitRow:
-    cutoff, p_value = numbers
+    cutoff, p_value, rate = numbers
     name, side = null.statistics[which], null.sides[which]
     why = {}
     if not null.known[place, which]:
         reason = _FEW if null.answered[place] < 2 else _UNDEFINED
-        why = {"value": reason, "p_value": reason}
+        why = dict.fromkeys(("value", "p_value", "null_rate"), reason)
     if not np.isfinite(cutoff):
         why["cutoff"] = _NO_CUTOFF
     known = "value" not in why
@@ -343,7 +344,7 @@ def _row(
         None if "cutoff" in why else float(-cutoff if side == "low" else cutoff),
         side,
         float(p_value) if known else None,
-        0.0,
+        float(rate) if known else None,
         known and bool(p_value <= level),
         why,
     )

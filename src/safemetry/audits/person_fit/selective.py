@@ -33,6 +33,7 @@ FEWEST: Final = 5
 """Responses that a category, and the rest, need."""
 
 _LEAST_INFORMATION: Final = 1e-3
+_NOTHING: Final = f"no condition with {FEWEST} responses, and {FEWEST} outside it, varies"
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Selective:
     p_value
         Of the largest departure; None where no condition can be looked at.
     null_rate
-        Share of patterns that fit which would be flagged anywhere.
+        Share of patterns that fit which would be flagged anywhere; None with the p-value.
     flagged
         Whether the p-value is at most the level.
     why
@@ -96,7 +97,7 @@ class Selective:
     target: str
     rows: tuple[SelectiveRow, ...]
     p_value: float | None
-    null_rate: float
+    null_rate: float | None
     flagged: bool
     why: Mapping[str, str] = field(default_factory=dict)
 
@@ -200,7 +201,9 @@ def _most_cautious(scans: Sequence[Selective], level: float) -> Selective:
         first,
         rows=tuple(rows),
         p_value=p_value,
-        null_rate=min(scan.null_rate for scan in scans),
+        null_rate=min(
+            (scan.null_rate for scan in scans if scan.null_rate is not None), default=None
+        ),
         flagged=p_value is not None and p_value <= level,
     )
 
@@ -306,9 +309,9 @@ def _scanned(
         target,
         rows,
         float(adjusted.min()) if any_free else None,
-        float((null_p <= level).mean()) if any_free else 0.0,
+        float((null_p <= level).mean()) if any_free else None,
         any_free and bool(adjusted.min() <= level),
-        {} if any_free else {"p_value": f"no condition, or no rest, has {FEWEST} responses"},
+        {} if any_free else dict.fromkeys(("p_value", "null_rate"), _NOTHING),
     )
 
 

@@ -158,7 +158,7 @@ def stream_blocks(data: Row) -> Iterator[Block]:
         "Whether the endpoint still answers like its past",
         f"{end} Highest evidence of a change in {len(values):,} answers: {max(values):.3g}. An "
         f"endpoint that has not changed reaches {limit:.4g} with a chance of at most "
-        f"{percent(min(1.0, 1 / limit))}, however often one looks.{both}",
+        f"{percent(min(1.0, found.get('level') or 1 / limit))}, however often one looks.{both}",
         draw,
     )
 
